@@ -33,7 +33,7 @@ from headwork.inspection.model_on_input import ArrayModel, ModelOnInput, classif
 from headwork.inspection.module_on_input import module_on_input
 from headwork.inspection.relevance import insertion_and_deletion, relevance, trust
 from headwork.inspection.roles import role
-from headwork.training.folders import find_run, load_data_info, load_run, saved_model
+from headwork.training.run_folders import find_run, load_data_info, load_run, saved_model
 
 PAGE = RESULTS / "inspection.md"
 NOISE = 0.1  # of the spread (largest less smallest) of a head's scores

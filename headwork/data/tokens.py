@@ -90,7 +90,7 @@ class Tokenizer:
     def encode(self, texts: TextSplit | Sequence[str]) -> EncodedTexts:
         """All the texts as tokens; the labels of bare texts are 0."""
         split = texts if isinstance(texts, TextSplit) else TextSplit(texts, np.zeros(len(texts), np.int64))
-        pieces = [np.zeros(0, np.int32), *(np.array(self._ids(text), np.int32) for text in split.texts)]
+        pieces = [np.zeros(0, np.int32), *(np.array(self._encoded(text), np.int32) for text in split.texts)]
         lengths = [len(piece) for piece in pieces]
         starts = np.cumsum(lengths, dtype=np.int64)
         return EncodedTexts(np.concatenate(pieces), starts, split.labels, self.padding)
@@ -101,9 +101,9 @@ class Tokenizer:
         >>> train_tokenizer(["low lower", "low"], vocabulary=261).tokens("Lower")
         ['[CLS]', 'low', 'e', 'r']
         """
-        return [self.inner.word(number).strip() or self.inner.names[number] for number in self._ids(text)]
+        return [self.inner.word(number).strip() or self.inner.names[number] for number in self._encoded(text)]
 
-    def _ids(self, text: str) -> list[int]:
+    def _encoded(self, text: str) -> list[int]:
         """Both ends of what is too long."""
         ids, half = self.inner.encode(text, whole=True), self.max_length // 2
         return ids if len(ids) <= self.max_length else ids[: self.max_length - half] + ids[-half:]

@@ -15,13 +15,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from headwork.data import Images, ImageSplit, Texts, TextSplit
 from headwork.data.fetching import to_stderr
-from headwork.data.image_files import as_bytes
+from headwork.data.image_files import to_uint8
 from headwork.errors import InputError, check_known
 from headwork.inspection.predictions import image_probabilities, text_probabilities
 from headwork.inspection.run_report import write_report
-from headwork.training.folders import IN_MEMORY, Result, load_data_info, load_model, load_run
 from headwork.training.progress import quiet
 from headwork.training.recipes import TextRun, changed, text, vision
+from headwork.training.run_folders import IN_MEMORY, Result, load_data_info, load_model, load_run
 from headwork.training.runs import train
 
 CHUNK_SIZE = 256
@@ -111,7 +111,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _as_images(X: Any) -> NDArray[np.uint8]:
-    return as_bytes(np.asarray(X), "images", any_channels=True)
+    return to_uint8(np.asarray(X), "images", any_channels=True)
 
 
 def _number_labels(y: Sequence[Any], count: int) -> tuple[NDArray[np.int64], list[Any]]:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headwork.data.summaries import plain
+from headwork.data.summaries import plot_label
 from headwork.documents import new_plot, tint
 from headwork.errors import InputError
 from headwork.models import VisionTransformer
@@ -31,7 +31,7 @@ def finished_epochs(metrics: Metrics) -> list[Mapping[str, Any]]:
 
 def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> Any:
     """Loss and accuracy by epoch: of one run in two panels; of several in four, with one line per run."""
-    finished = {plain(name, 60): finished_epochs(metrics) for name, metrics in runs.items()}
+    finished = {plot_label(name, 60): finished_epochs(metrics) for name, metrics in runs.items()}
     for name, lines in finished.items():
         if not lines:
             raise InputError(f"{name or 'the run'}: no epoch is finished, so there are no curves yet.")
@@ -43,9 +43,9 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
         11, 7 if several else 4.2, 1 + several, 2, sharey="row" if several else "none", squeeze=False
     )
     if title:
-        picture.suptitle(plain(title, 100))
+        picture.suptitle(plot_label(title, 100))
     if caption:
-        picture.supxlabel("\n".join(textwrap.wrap(plain(caption, len(caption)), 170)), fontsize=8)
+        picture.supxlabel("\n".join(textwrap.wrap(plot_label(caption, len(caption)), 170)), fontsize=8)
     # A row per measure, on one scale where there are several runs; a single run has them side by side.
     style = "-" if max(map(len, finished.values())) > 25 else "o-"
     for panels, measure in zip(grid if several else grid.T, ("loss", "accuracy"), strict=True):
@@ -113,7 +113,7 @@ def confusion_figure(counts: Sequence[Sequence[int]], classes: Sequence[str]) ->
         for (i, j), count in np.ndenumerate(matrix):
             if count:
                 axes.text(j, i, f"{count}", ha="center", va="center", fontsize=7)
-    names = [plain(name, 14) for name in classes]
+    names = [plot_label(name, 14) for name in classes]
     axes.set(xlabel="predicted", ylabel="true", xticks=range(len(classes)), yticks=range(len(classes)))
     axes.set_xticklabels(names, rotation=45, ha="right", fontsize=8)
     axes.set_yticklabels(names, fontsize=8)

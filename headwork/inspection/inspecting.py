@@ -22,7 +22,7 @@ from headwork.inspection.model_on_input import Array, AttentionLayer, ModelOnInp
 from headwork.inspection.predictions import image_probabilities, predict
 from headwork.inspection.relevance import DESCRIPTIONS, Trust, relevance, trust
 from headwork.inspection.roles import Role, role
-from headwork.training.folders import Result, example_images, load_data_info
+from headwork.training.run_folders import Result, example_images, load_data_info
 
 MAX_WEIGHTS = 700_000  # in one page: 1.9 MB
 SHOWN_HEADS = 12  # in the table; the others are folded
@@ -210,7 +210,7 @@ def predict_why(folder: str | Path, *, images: Sequence[Path] = (), texts: Seque
     given: list[dict[str, Any]] = [{"image": image, "resize": True} for image in images]
     given += [{"text": text} for text in texts]
     if not given:
-        given = [{"index": number} for number in example_images(folder).places]
+        given = [{"index": number} for number in example_images(folder).indices]
     source = open_model(folder)
     shown = [Inspection(open_model_on_input(source, **options)) for options in given]
     parts: list[Any] = [table]

@@ -21,7 +21,7 @@ from headwork.inspection.model_on_input import (
 )
 from headwork.loading import read_saved
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, read_tokenizer_json
-from headwork.training import folders
+from headwork.training import run_folders
 
 OTHER_IMAGES = 15  # further test images on which the roles of heads are scored
 PREPROCESSOR = "preprocessor_config.json"
@@ -113,12 +113,12 @@ def open_model(folder: str | Path, *, torch: bool | None = None) -> ModelSource:
 
     It runs on torch where that is installed, unless ``torch`` says otherwise.
     """
-    path = folders.find_run(folder)
+    path = run_folders.find_run(folder)
     if not path.is_dir():
         raise InputError(f"{path}: no such folder. Give that of a run or of a model.")
-    if (path / folders.DATA).exists():
-        run, info = folders.load_run(path), folders.load_data_info(path)
-        model = ArrayModel(folders.saved_model(path), torch=torch)
+    if (path / run_folders.DATA).exists():
+        run, info = run_folders.load_run(path), run_folders.load_data_info(path)
+        model = ArrayModel(run_folders.saved_model(path), torch=torch)
         return ModelSource(path, model, None, info.classes, info.mean, info.std, run, info.digest)
     with_torch = torch is not False and find_spec("torch") and find_spec("transformers")
     if with_torch and is_transformers_folder(path) and (kind := transformers_class(read_settings(path))):
@@ -169,11 +169,11 @@ def _test_example(source: ModelSource, index: int) -> ModelOnInput:
     run, path = source.run, source.path
     if run is None:
         raise InputError(f"{path}: a model without a test set, so no --index. Give --image or --text.")
-    split: Any = folders.example_images(path) if (path / folders.IMAGES).exists() else None
-    if split is not None and index in split.places:
-        at = split.places.index(index)
+    split: Any = run_folders.example_images(path) if (path / run_folders.IMAGES).exists() else None
+    if split is not None and index in split.indices:
+        at = split.indices.index(index)
     else:
-        data = folders.load_data(run)
+        data = run_folders.load_data(run)
         _check_index(source, data, index)
         split, at = data.test, index
     true_class = source.classes[int(split.labels[at])]

@@ -15,9 +15,9 @@ from headwork.errors import InputError, truncate
 from headwork.inspection.model_on_input import Array, ArrayModel
 from headwork.loading import LoadedModel
 from headwork.loading.model import probabilities_of
-from headwork.training import folders
-from headwork.training.folders import DataInfo
+from headwork.training import run_folders
 from headwork.training.recipes import TextRun
+from headwork.training.run_folders import DataInfo
 
 
 def predict(
@@ -27,18 +27,18 @@ def predict(
 
     A model of the package has images of its own, whose true labels are known.
     """
-    path = folders.check_run(folders.find_run(folder))
-    run, info = folders.load_run(path), folders.load_data_info(path)
+    path = run_folders.check_run_folder(run_folders.find_run(folder))
+    run, info = run_folders.load_run(path), run_folders.load_data_info(path)
     if isinstance(run, TextRun) and images:
         raise InputError(f"{path} was trained on texts: give --text, not --image.")
     if not isinstance(run, TextRun) and texts:
         raise InputError(f"{path} was trained on images: give --image, not --text.")
-    model = LoadedModel(folders.saved_model(path, log=log))
+    model = LoadedModel(run_folders.saved_model(path, log=log))
     if not images and not texts:
-        if not (path / folders.IMAGES).exists():
+        if not (path / run_folders.IMAGES).exists():
             raise InputError("predict: for what? Give --image FILE or --text WORDS.")
-        own = folders.example_images(path)
-        names = [f"{n}: {info.classes[label]}" for n, label in zip(own.places, own.labels, strict=True)]
+        own = run_folders.example_images(path)
+        names = [f"{n}: {info.classes[label]}" for n, label in zip(own.indices, own.labels, strict=True)]
         return prediction_table(names, image_probabilities(model, own.images, info), info.classes)
     if images:
         size = (info.size, info.size)

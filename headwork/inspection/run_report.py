@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from headwork.data import Images, Texts
-from headwork.data.catalog import known_entry
+from headwork.data.catalog import get_entry
 from headwork.data.fetching import Log, to_stderr
-from headwork.data.summaries import plain
+from headwork.data.summaries import plot_label
 from headwork.documents import Code, Details, Document, Figure, Heading, Prose, Table, save_plot
 from headwork.errors import InputError
 from headwork.files import toml_text, write_atomic
@@ -21,13 +21,13 @@ from headwork.inspection import figures
 from headwork.inspection.inspecting import inspect_test_images
 from headwork.inspection.predictions import with_former_names
 from headwork.models import Model, VisionTransformerConfig
-from headwork.training import folders
-from headwork.training.evaluation import Evaluation, evaluate, interval
+from headwork.training import run_folders
+from headwork.training.evaluation import Evaluation, evaluate, wilson_interval
 from headwork.training.examples import Examples, ImageExamples
-from headwork.training.folders import DataInfo, Result, load_data_info, load_model, load_run
 from headwork.training.preparation import PreparedRun, prepare
 from headwork.training.progress import format_duration, quiet
 from headwork.training.recipes import RunConfig, TextRun, VisionRun
+from headwork.training.run_folders import DataInfo, Result, load_data_info, load_model, load_run
 from headwork.training.runs import check_data
 
 REPORT = "report.html"
@@ -63,7 +63,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
     test, counts = record["test"], info.counts
     epochs, tensors = epochs_table(result.metrics), parameters_table(load_model(result.folder, log=quiet))
     if isinstance(data, Images) and len(data.test.labels) != test["count"]:
-        raise InputError(f"{result.folder / folders.RESULT}: its test images are not those of the data.")
+        raise InputError(f"{result.folder / run_folders.RESULT}: its test images are not those of the data.")
     examples_text = (
         f"{counts['training']:,} examples to train on, {counts['validation']:,} held out for validation, "
         f"{test['count']:,} for the test, {len(info.classes)} classes: {', '.join(info.classes)}."
@@ -248,7 +248,7 @@ def _mistakes_section(result: Result, classes: tuple[str, ...], data: Images | T
         return [_code_with_output("mistakes_table(result, classes)", mistakes_table(result, classes))]
     captions = []
     for mistake in wrong:
-        true, predicted = (plain(classes[mistake[name]], 12) for name in ("label", "said"))
+        true, predicted = (plot_label(classes[mistake[name]], 12) for name in ("label", "said"))
         captions.append(f"{true}\n{predicted}? {mistake['probability']:.0%}")
     picture = figures.image_figure(data.test.images[[mistake["place"] for mistake in wrong]], captions)
     return [Figure(picture, "mistakes", "The true class, and the prediction with its probability.")]
@@ -288,21 +288,21 @@ def evaluate_run(
     The part is "validation" or "test"; unless named it is the test set, but validation for a run that is not
     finished. Of other data it is the test part that came with it, or else all of it.
     """
-    path = folders.check_run(folders.find_run(folder))
+    path = run_folders.check_run_folder(run_folders.find_run(folder))
     run, info = load_run(path), load_data_info(path)
     if columns and not (data and isinstance(run, TextRun)):
         raise InputError("--columns are those of other texts: give --data FILE too, to a run on texts.")
     model = load_model(path, log=log)
-    tokenizer = folders.load_tokenizer(path) if isinstance(run, TextRun) else None
+    tokenizer = run_folders.load_tokenizer(path) if isinstance(run, TextRun) else None
     prepared = prepare(_with_data(run, info, data, columns) if data else run, tokenizer=tokenizer, log=log)
     parts = [part] if part else []
     # The run's own data stays so when it is named: most of it was trained on.
     if data and prepared.info.digest != info.digest:
         _check_alike(data, prepared.info, info)
-        parts = parts or (["test"] if prepared.data.test_given else ["training", "validation", "test"])
+        parts = parts or (["test"] if prepared.data.has_test_part else ["training", "validation", "test"])
     else:
         check_data(path, info, prepared.info)
-        finished = (path / folders.RESULT).exists()
+        finished = (path / run_folders.RESULT).exists()
         parts = parts or ["test" if finished else "validation"]
         if parts == ["test"] and not finished:
             raise InputError(
@@ -320,7 +320,7 @@ def evaluate_run(
 
 def _with_data(run: RunConfig, info: DataInfo, data: str, columns: Sequence[str]) -> RunConfig:
     """The run with other data: images scaled to its size, columns of a file as its own were unless named."""
-    known = known_entry(data) is not None
+    known = get_entry(data) is not None
     changes: dict[str, Any] = {"data": data}
     if isinstance(run, TextRun):
         changes["columns"] = tuple(columns) or (None if known else run.columns)
@@ -362,7 +362,7 @@ def format_accuracy(share: float, count: int) -> str:
     >>> format_accuracy(1.0, 100)
     '100.00% of 100 (95% interval 96.30% to 100.00%)'
     """
-    lower, upper = interval(share, count)
+    lower, upper = wilson_interval(share, count)
     return f"{share:.2%} of {count:,} (95% interval {lower:.2%} to {upper:.2%})"
 
 

@@ -27,7 +27,7 @@ from headwork.inspection.model_folders import (
 from headwork.lab.inside import FOREIGN_PREFIX
 from headwork.lab.pictures import MAX_SIDE
 from headwork.loading.folders import FAMILIES
-from headwork.training.folders import MODEL
+from headwork.training.run_folders import MODEL
 
 MAX_LISTED, MAX_BYTES = 100, 2_000_000_000
 OFFERED: dict[str, Path | ModelSource] = {}

@@ -86,19 +86,19 @@ def models() -> dict[str, Any]:
     """The models that can be looked into, each with its test images (PNG)."""
     from headwork.lab.foreign import foreign_models
     from headwork.lab.known_models import RUN_PREFIX, find_model, run_names
-    from headwork.training.folders import IMAGES, TRAINED, TRAINED_NAMES, Result
+    from headwork.training.run_folders import IMAGES, PACKAGED, PACKAGED_NAMES, Result
 
     listed = []
-    for name in TRAINED_NAMES:
+    for name in PACKAGED_NAMES:
         about = _about(name)
-        files = sorted((TRAINED / name / IMAGES).glob("*-*.png"))
+        files = sorted((PACKAGED / name / IMAGES).glob("*-*.png"))
         classes = find_model(name).classes
         labels = [classes[int(file.stem.partition("-")[2])] for file in files]
         images = [
             {"label": label, "png": base64.b64encode(file.read_bytes()).decode()}
             for label, file in zip(labels, files, strict=True)
         ]
-        accuracy = f"test accuracy {Result.read(TRAINED / name).test_accuracy:.1%}"
+        accuracy = f"test accuracy {Result.read(PACKAGED / name).test_accuracy:.1%}"
         listed.append({**about, "about": f"{about['about']}, {accuracy}", "images": images})
     foreign = [{"name": n, "title": f.title, "missing": f.missing} for n, f in foreign_models().items()]
     return {"models": listed, "runs": [f"{RUN_PREFIX}{name}" for name in run_names()], "foreign": foreign}

@@ -14,7 +14,7 @@ from headwork.inspection.model_folders import PREPROCESSOR, ModelSource, open_mo
 from headwork.lab.foreign import open_foreign
 from headwork.lab.inside import FOREIGN_PREFIX
 from headwork.lab.pictures import MAX_SIDE, decode_base64
-from headwork.training.folders import DATA, METRICS, MODEL, RESULT, TRAINED_NAMES
+from headwork.training.run_folders import DATA, METRICS, MODEL, PACKAGED_NAMES, RESULT
 
 MAX_OPENED, MAX_MODEL = 3, 24_000_000  # models of one's own, and the bytes of each
 MAX_NUMBERS = 50_000_000  # that a model has on the way, on one input
@@ -44,7 +44,7 @@ def _open_run(name: str, _written: int) -> ModelSource:
 
 def find_model(name: str) -> ModelSource:
     """A model of the package, a run or a foreign model of this machine, or one that was opened; no path."""
-    if name in TRAINED_NAMES:
+    if name in PACKAGED_NAMES:
         return _open_packaged(name)
     if name.startswith(FOREIGN_PREFIX):
         return open_foreign(name)
@@ -55,7 +55,7 @@ def find_model(name: str) -> ModelSource:
         return _open_run(run, (RUNS / run / RESULT).stat().st_mtime_ns)
     if name.startswith("own "):
         raise InputError("This model is no longer open. Choose its files again.")
-    raise unknown_name("model", name, TRAINED_NAMES)
+    raise unknown_name("model", name, PACKAGED_NAMES)
 
 
 def open_files(files: Mapping[str, str], others: list[str]) -> str:

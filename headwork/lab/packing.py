@@ -19,7 +19,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from headwork.data.catalog import File, find_entry
+from headwork.data.catalog import File, require_entry
 from headwork.data.fetching import cache_folder, content, fetch, to_stderr
 from headwork.errors import InputError
 from headwork.files import write_atomic
@@ -55,7 +55,7 @@ Archive = dict[str, bytes]
 def python_files() -> dict[str, bytes]:
     """What the page needs to run Python, by file name: the runtime, and three zips of modules."""
     folder = fetch("pyodide", log=_quiet)
-    files_by_name = {file.name: file for file in find_entry("pyodide").variants[0].files}
+    files_by_name = {file.name: file for file in require_entry("pyodide").variants[0].files}
     read = partial(_read, folder, files_by_name)
     top = [path.name for path in PACKAGE.glob("*.py")]
     site = dict(ChainMap(_wheel(read("numpy-")), _own_modules([*top, *PACKAGES]), *_third_party()))

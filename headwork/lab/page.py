@@ -119,7 +119,7 @@ def precomputed_answers() -> dict[str, Any]:
 
 def first_inside_requests() -> dict[str, tuple[str, dict[str, str]]]:
     """The first screen of "Look inside", by the keys of the page: each a call and its request."""
-    from headwork.training.folders import example_images
+    from headwork.training.run_folders import example_images
 
     name = answer("models", {})["models"][0]["name"]
     picture = base64.b64encode(example_images(name).images[0].tobytes()).decode()

@@ -10,13 +10,13 @@ al. 2020). Any other model is counted by its definition and config.
 import inspect
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from math import prod
 from typing import Any, Literal, get_type_hints
 
 from headwork.errors import TooLarge, check_known
 from headwork.mechanisms import parameters as trees
-from headwork.mechanisms.configs import current_names
+from headwork.mechanisms.configs import known_fields
 from headwork.mechanisms.definitions import DEFINITIONS, Definition, find_definition
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.numbers.options import read_option
@@ -43,10 +43,8 @@ def model_config(name: str, settings: Mapping[str, Any] | None = None) -> tuple[
     """
     definition = find_definition(name)
     kind = definition.config_class
-    hints, known = get_type_hints(kind), [entry.name for entry in fields(kind)]
-    chosen: dict[str, Any] = {}
-    for field, value in current_names(kind, settings or {}).items():
-        check_known(f"field of {kind.__name__}", field, known)
+    hints, chosen = get_type_hints(kind), {}
+    for field, value in known_fields(kind, settings or {}, f"field of {kind.__name__}").items():
         chosen[field] = read_option(hints[field], value, where=field) if isinstance(value, str) else value
     config: Any = kind(**chosen)
     if getattr(config, "depth", 1) > MAX_LAYERS:

@@ -103,7 +103,7 @@ def test_a_planted_truth_is_found(decoys):
 def test_our_models_give_the_same_on_numpy_and_on_torch():
     from headwork.inspection.model_folders import open_model
     from headwork.inspection.model_on_input import ArrayModel
-    from headwork.training.folders import example_images, find_run, saved_model
+    from headwork.training.run_folders import example_images, find_run, saved_model
 
     source, pixels = open_model("digits"), example_images("digits").images[0]
     on_torch = source.on_image(pixels)

@@ -15,7 +15,7 @@ import headwork
 from headwork.lab import model_views
 from headwork.lab.calls import answer
 from headwork.lab.pictures import fit_drawing
-from headwork.training.folders import TRAINED
+from headwork.training.run_folders import PACKAGED
 from tests.lab.asking import asked, refused
 
 MODELS = ("digits", "fashion-mnist")
@@ -255,7 +255,7 @@ def folder_files(folder: Path) -> dict[str, str]:
     return {p.relative_to(folder).as_posix(): base64.b64encode(p.read_bytes()).decode() for p in files}
 
 
-@pytest.mark.parametrize("folder", [TRAINED / "digits", TRAINED / "digits" / "model"], ids=["run", "model"])
+@pytest.mark.parametrize("folder", [PACKAGED / "digits", PACKAGED / "digits" / "model"], ids=["run", "model"])
 def test_a_model_of_ones_own(folder: Path) -> None:
     opened = asked("open_model", files=folder_files(folder), others=[])
     assert (opened["blocks"], opened["heads"], opened["size"], opened["grid"]) == (6, 4, 8, 4)
@@ -268,7 +268,7 @@ def test_a_model_of_ones_own(folder: Path) -> None:
 def test_runs_of_this_machine_are_found_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(TRAINED / "digits", tmp_path / "runs" / "mine")
+    shutil.copytree(PACKAGED / "digits", tmp_path / "runs" / "mine")
     (tmp_path / "runs" / "unfinished").mkdir()
     monkeypatch.chdir(tmp_path)
     assert asked("models")["runs"] == ["run mine"]
@@ -279,7 +279,7 @@ def test_runs_of_this_machine_are_found_and_nothing_else(
 
 
 def damaged(name: str, change: Any) -> dict[str, str]:
-    files = folder_files(TRAINED / "digits" / "model")
+    files = folder_files(PACKAGED / "digits" / "model")
     files[name] = base64.b64encode(change(base64.b64decode(files[name]))).decode()
     return files
 
@@ -293,8 +293,8 @@ HOSTILE: list[tuple[Any, str]] = [
         "damaged or changed",
     ),
     (lambda: damaged("manifest.json", lambda data: b"[" * 100_000), "not valid JSON"),
-    (lambda: folder_files(TRAINED / "digits" / "model") | {"../../x": "AAAA"}, "unknown file of a model"),
-    (lambda: folder_files(TRAINED / "digits" / "model") | {"config.json": "<b>"}, "no base64"),
+    (lambda: folder_files(PACKAGED / "digits" / "model") | {"../../x": "AAAA"}, "unknown file of a model"),
+    (lambda: folder_files(PACKAGED / "digits" / "model") | {"config.json": "<b>"}, "no base64"),
     (lambda: {"model.safetensors": "AAAA", "config.json": "e30="}, "manifest.json"),
 ]
 

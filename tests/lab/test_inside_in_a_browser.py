@@ -14,7 +14,7 @@ import pytest
 
 import headwork
 from headwork.lab.calls import answer
-from headwork.training.folders import IMAGES, TRAINED
+from headwork.training.run_folders import IMAGES, PACKAGED
 
 pytestmark = pytest.mark.real("chromium", "playwright")
 # The strokes of digits as a hand draws them, in shares of the pad: points, one stroke per list.
@@ -289,14 +289,14 @@ def test_a_picture_is_opened_and_light_paper_is_turned_dark(opened: Any, served:
     page.locator("input[accept]").set_input_files(tmp_path / "paper.jpg")
     expect(page.locator(".remarks")).to_contain_text("Light and dark are exchanged")
     expect(page.locator(".sentence")).to_contain_text("rediction: 3 (")
-    page.locator("input[accept]").set_input_files(sorted((TRAINED / "digits" / IMAGES).glob("*.png"))[2])
+    page.locator("input[accept]").set_input_files(sorted((PACKAGED / "digits" / IMAGES).glob("*.png"))[2])
     expect(page.locator(".sentence")).to_contain_text("rediction: 0 (")
 
 
 def test_a_model_of_ones_own_and_a_hostile_one(opened: Any, served: Any, tmp_path: Path) -> None:
     page = room(opened, served)
     folder = tmp_path / "run"
-    shutil.copytree(TRAINED / "digits", folder)
+    shutil.copytree(PACKAGED / "digits", folder)
     page.locator("input[multiple]").set_input_files(folder)
     expect(page.get_by_label("Model", exact=True).locator("option:checked")).to_have_text("Your model")
     draw(page, "7")

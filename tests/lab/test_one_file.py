@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import headwork.training.folders
+import headwork.training.run_folders
 from headwork.lab.calls import answer
 
 pytestmark = pytest.mark.real("chromium", "playwright", "pyodide", "node")
@@ -247,7 +247,7 @@ def test_the_room_is_there_before_python_and_asks_for_nothing(browser: Any, one_
     page.on("request", lambda request: asked.append(request.url))
     page.locator(".test-images button").nth(4).click()
     page.locator(".sentence").filter(has_text="rediction: 4").wait_for()
-    page.locator("input[multiple]").set_input_files(headwork.training.folders.TRAINED / "digits")
+    page.locator("input[multiple]").set_input_files(headwork.training.run_folders.PACKAGED / "digits")
     own = page.get_by_label("Model", exact=True).locator("option:checked").filter(has_text="Your model")
     own.wait_for(state="attached")
     assert asked == []
