@@ -27,7 +27,7 @@ def run(
     Where torch is installed, a small vision transformer is trained too. The report is one page with pictures.
     """
     from headwork.problems import summary
-    from headwork.problems.report import LAB, new_folder, report
+    from headwork.problems.report import LAB_FILE, new_folder, report
 
     check_out_path(out, folder=True)
     folder = out or new_folder(Path.cwd())
@@ -35,7 +35,7 @@ def run(
     print(summary(results).to_text())
     trained = None if book_only else _train_digits(folder)
     if lab:
-        _write_lab(folder / LAB, None, "")
+        _write_lab(folder / LAB_FILE, None, "")
     print(f"\nThe report is {report(results, folder, trained, lab).resolve()}")
     if shutil.which("headwork") is None:
         print(f"The command headwork is in {Path(sys.executable).parent}: put that folder on your PATH.")
@@ -62,10 +62,10 @@ def problems(
 
     Without a slug, another format than text gives the whole book.
     """
-    from headwork.problems import book, find, listing, summary
+    from headwork.problems import book, find, problem_list, summary
 
     if not (slug or check) and output.is_default:
-        output.show(listing())
+        output.show(problem_list())
         return
     results = {find(slug).slug: find(slug).solve()} if slug else solve_all()
     shown = find(slug).document(*results.values()) if slug else book(results)
@@ -75,10 +75,10 @@ def problems(
 
 def solve_all() -> "dict[str, Solution]":
     """Every problem solved, with a line of progress on stderr."""
-    from headwork.problems import entries
+    from headwork.problems import all_problems
 
     results = {}
-    for slug, problem in entries().items():
+    for slug, problem in all_problems().items():
         if sys.stderr.isatty():
             print(f"\r\033[Ksolving {slug} {problem.title}", end="", file=sys.stderr, flush=True)
         results[slug] = problem.solve()

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, get_type_hints
 
 from typer import Exit, Option
 
-from headwork.documents.formats import DEFAULT_FORMAT, find_format, format_names, format_of
-from headwork.documents.style import spelled_out, style_for
+from headwork.documents.formats import DEFAULT_FORMAT, find_format, format_for_path, format_names
+from headwork.documents.style import escape_controls, style_for
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def with_output(function: Callable[..., None]) -> Callable[..., None]:
         typed = {name: given.pop(name) for name in options}
         if typed["json"] and typed["as_"] not in ("", "json"):
             raise InputError(f"--json and --as {typed['as_']}: which one? Leave one out.")
-        chosen = "json" if typed["json"] else typed["as_"] or format_of(typed.get("out"))
+        chosen = "json" if typed["json"] else typed["as_"] or format_for_path(typed.get("out"))
         find_format(chosen)
         function(**given, output=Output(chosen, typed.get("out"), typed["fragment"]))
 
@@ -147,7 +147,7 @@ class SafeStream:
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
-        text = spelled_out(text, colour=self.stream.isatty())
+        text = escape_controls(text, colour=self.stream.isatty())
         encoding = self.stream.encoding or "utf-8"
         try:
             text.encode(encoding)

@@ -88,7 +88,7 @@ def check(
     from headwork.exercises import checking, read_exercise
 
     own = read_exercise(exercise)
-    if own.challenge:
+    if own.is_challenge:
         raise InputError(f"{exercise}: any solution that works is correct, so there is nothing to reveal.")
     result = checking.check(own)
     output.show(result, good=result.good)
@@ -112,7 +112,7 @@ def sheet(
 
 
 NEXT_STEPS = {
-    "gradescope": "upload autograder.zip; hand out student/, of which answer.toml (or a notebook) comes back",
+    "gradescope": "upload autograder.zip; hand out student/, of which answer.toml comes back",
     "otter": "hand out student/; in autograder/ run: otter generate -t tests -o autograder.zip headwork",
     "nbgrader": "there run: nbgrader generate_assignment NAME, with the folder under source/ for NAME",
     "moodle": "import the XML file into a question bank of Moodle",
@@ -143,7 +143,7 @@ def export(
     from headwork.courses import assignments, exporting
 
     if len(sources) == 1 and assignments.is_key_folder(sources[0]):
-        exporting.export({}, to, out, hint=hint, sheets=assignments.read_variants(sources[0]))
+        exporting.export({}, to, out, hint=hint, sheets=assignments.read_student_sheets(sources[0]))
         own = "upload autograder.zip" if to == "gradescope" else NEXT_STEPS[to]
         print(f"wrote {out}: {own}; hand out every student's own sheet, too", file=sys.stderr)
     else:
@@ -185,11 +185,11 @@ def show(
     if find and question:
         raise InputError(f"--find {find} and {question}: which one? Leave one out.")
     if find:
-        output.show(handouts.listing(handouts.search(find)))
+        output.show(handouts.question_list(handouts.search(find)))
     elif question:
-        output.show(handouts.answers(handouts.look_up(question)))
+        output.show(handouts.answers_document(handouts.look_up(question)))
     else:
-        output.show(handouts.listing() if output.is_default else handouts.answers())
+        output.show(handouts.question_list() if output.is_default else handouts.answers_document())
 
 
 @command(*NOTEBOOKS, to=course, name="new")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwork.data.summaries import plot_label
-from headwork.documents import new_plot, tint
+from headwork.documents import heat_colormap, new_plot
 from headwork.errors import InputError
 from headwork.models import VisionTransformer
 from headwork.readings import recorder
@@ -107,7 +107,7 @@ def confusion_figure(counts: Sequence[Sequence[int]], classes: Sequence[str]) ->
     picture, axes = new_plot(side + 0.6, side)
     matrix = np.array(counts)
     shares = matrix / np.maximum(1, matrix.sum(1, keepdims=True))
-    image = axes.imshow(shares, cmap=tint(), vmin=0, vmax=1)
+    image = axes.imshow(shares, cmap=heat_colormap(), vmin=0, vmax=1)
     picture.colorbar(image, ax=axes, label="share of the true class", shrink=0.7)
     if len(classes) <= 30:
         for (i, j), count in np.ndenumerate(matrix):
@@ -168,7 +168,7 @@ def attention_figure(start: VisionTransformer, end: VisionTransformer, images: T
         part.suptitle(name)
         for block, row in enumerate(part.subplots(blocks, count, squeeze=False)):
             for head, axes in enumerate(row):
-                axes.imshow(maps[block, head].numpy(), cmap=tint(), vmin=0, interpolation="nearest")
+                axes.imshow(maps[block, head].numpy(), cmap=heat_colormap(), vmin=0, interpolation="nearest")
                 axes.plot(MAX_OFFSET, MAX_OFFSET, marker="+", color="C1", markersize=5)
                 axes.set(xticks=[], yticks=[])
                 if head == 0:

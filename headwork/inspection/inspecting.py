@@ -16,7 +16,7 @@ import numpy as np
 from headwork.data import Images, Texts
 from headwork.data.summaries import printable
 from headwork.documents.blocks import Code, Details, Document, Heading, Item, Items, Note, Renderable, Table
-from headwork.documents.views import Attention, TintMap, Tints, Tokens
+from headwork.documents.token_views import AttentionView, Heatmap, TokenHeatmaps, Tokens
 from headwork.inspection.model_folders import find_target, open_model, open_model_on_input
 from headwork.inspection.model_on_input import Array, AttentionLayer, ModelOnInput, model_on_array
 from headwork.inspection.predictions import image_probabilities, predict
@@ -76,8 +76,8 @@ class Inspection(Renderable):
         for method, values in self.relevance.items():
             every = np.full(len(model.labels), np.nan)
             every[list(model.parts)] = values
-            maps.append(TintMap(method, every, f"{self.trust[method].verdict}; {DESCRIPTIONS[method]}"))
-        yield Tints(self.tokens(), tuple(maps))
+            maps.append(Heatmap(method, every, f"{self.trust[method].verdict}; {DESCRIPTIONS[method]}"))
+        yield TokenHeatmaps(self.tokens(), tuple(maps))
         yield Items(
             tuple(
                 Item(f"on this input: {one.evidence}.", one.method, one.verdict, one.good)
@@ -98,7 +98,7 @@ class Inspection(Renderable):
             "its own scale; orange is negative."
         )
 
-    def attention(self) -> Attention | None:
+    def attention(self) -> AttentionView | None:
         """The layers between the tokens of the input, within what a page may hold."""
         count = len(self.model.labels)
         square = [i for i, layer in enumerate(self.layers) if layer.weights.shape[-2:] == (count, count)]
@@ -111,7 +111,7 @@ class Inspection(Renderable):
         start = kept.index(layer), head, self.model.read_token
         remarks = {(kept.index(i), j): self.head_remark(i, j) for i, j in self.heads if i in kept}
         layers = tuple((self.layers[i].name, self.layers[i].weights) for i in kept)
-        return Attention(self.tokens(), layers, start, remarks)
+        return AttentionView(self.tokens(), layers, start, remarks)
 
     def share(self, layer: int, head: int) -> str:
         """The share that a head's role explains; none of content on one input, where nothing varies."""
@@ -173,13 +173,13 @@ class Inspection(Renderable):
         about = "What the model predicts, what that rests on, and how far to trust each explanation."
         return Document(title, tuple(parts), about, data=self.as_data)
 
-    def _positions(self, similar: Array) -> Tints:
+    def _positions(self, similar: Array) -> TokenHeatmaps:
         """How alike the learned positions are, as seen from three patches."""
         tokens, (rows, columns) = self.tokens(), self.model.grid or (1, 1)
         patches = {"the first patch": 0, "the middle": rows // 2 * columns + columns // 2, "the last": -1}
-        at = {name: patch + (tokens.first if patch >= 0 else 0) for name, patch in patches.items()}
-        maps = tuple(TintMap(f"from {name}", similar[patch]) for name, patch in at.items())
-        return Tints(Tokens(tokens.labels, tokens.grid), maps)
+        at = {name: patch + (tokens.first_patch if patch >= 0 else 0) for name, patch in patches.items()}
+        maps = tuple(Heatmap(f"from {name}", similar[patch]) for name, patch in at.items())
+        return TokenHeatmaps(Tokens(tokens.labels, tokens.grid), maps)
 
     def as_data(self) -> dict[str, Any]:
         model = self.model

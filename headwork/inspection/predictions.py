@@ -62,7 +62,7 @@ def prediction_table(inputs: Sequence[str], probabilities: Array, classes: tuple
         "rows": with_former_names(columns, former, rows),
         "probabilities": [dict(zip(classes, row.tolist(), strict=True)) for row in probabilities],
     }
-    return Table("", columns, rows, more=more)
+    return Table("", columns, rows, extra_data=more)
 
 
 def with_former_names(

@@ -19,7 +19,7 @@ import numpy as np
 
 from headwork import __version__
 from headwork.documents.formats import find_format, format_names
-from headwork.documents.writing import number_text, with_infinity
+from headwork.documents.number_format import number_text, with_infinity
 from headwork.errors import HeadworkError, InputError, TooLarge, check_known
 from headwork.lab import practising, states
 from headwork.lab.sentences import describe_cell
@@ -279,10 +279,10 @@ def export(state: Any, format: str, fragment: bool = False) -> dict[str, Any]:
 @call
 def problems() -> dict[str, Any]:
     """The hand-outs, question by question, with the problems that answer each."""
-    from headwork.problems.book import entries as book
+    from headwork.problems.book import all_problems
     from headwork.problems.report import handout_texts
 
-    titles = {slug: entry.title for slug, entry in book().items()}
+    titles = {slug: entry.title for slug, entry in all_problems().items()}
     handouts = []
     for name, handout in handout_texts().items():
         questions = [{"id": f"{name}/{n}", **question} for n, question in handout["questions"].items()]
@@ -344,10 +344,10 @@ def _nested_texts(entry: dict[str, Any]) -> Any:
 def kinds() -> dict[str, Any]:
     """Every kind of exercise: its group, and what it asks for; and the exercise to begin with."""
     from headwork.exercises.challenges import CHALLENGES
-    from headwork.exercises.generation import KINDS
+    from headwork.exercises.generation import EXERCISE_KINDS
 
     groups = {slug: example["group"] for slug, example in examples().items()}
-    listed = [(slug, groups.get(kind.mechanism, SIZES), kind.asked) for slug, kind in KINDS.items()]
+    listed = [(slug, groups.get(kind.mechanism, SIZES), kind.asked) for slug, kind in EXERCISE_KINDS.items()]
     listed += [(slug, ANY_ANSWER, tuple(challenge.fields)) for slug, challenge in CHALLENGES.items()]
     asks = [list(dict.fromkeys(name.rpartition("/")[2] for name in asked)) for _, _, asked in listed]
     data = [{"kind": s, "group": g, "asks": a} for (s, g, _), a in zip(listed, asks, strict=True)]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headwork.documents.formulas import plain_formula
-from headwork.documents.writing import number_text
+from headwork.documents.number_format import number_text
 from headwork.errors import check_known
 from headwork.lab.model_views import ModelView
 from headwork.lab.states import cell_index

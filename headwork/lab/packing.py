@@ -40,7 +40,7 @@ LAZY_MODULES = [
 TRAINED = "training/trained"
 EXCLUDED = ("mechanisms/fused", "mechanisms/native", "lab/server", "lab/packing", "lab/page", "__main__")
 THIRD_PARTY = ("jinja2", "markupsafe", "latex2mathml")
-SUFFIXES = (".py", ".so", ".toml", ".txt", ".html", ".css", ".js")
+SUFFIXES = (".py", ".so", ".toml", ".txt", ".html", ".css", ".js", ".tex")
 # Parts of the packages that nothing here imports, and tests.
 UNUSED = re.compile(
     r"/(tests|f2py|_pyinstaller|distutils|benchmarks)/|plotting/pygletplot/plot|numpy/random/(_examples|lib)"

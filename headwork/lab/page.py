@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from headwork.documents.templates import read_asset, script_data
+from headwork.documents.page_templates import read_asset, script_data
 from headwork.lab.calls import FIRST, answer, capabilities_where, example_state, examples
 from headwork.lab.practising import FIRST_EXERCISE
 

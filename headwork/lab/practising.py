@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwork.documents.blocks import matrix_of
+from headwork.documents.blocks import select_matrix
 from headwork.errors import InputError, check_known, format_shape
 from headwork.files import file_name, parse_toml, toml_text
 from headwork.note import MECHANISMS
@@ -93,7 +93,7 @@ def _grid(exercise: Exercise, step: str, tokens_as: str) -> AnswerGrid | None:
     from headwork.grading.marking import written_order
 
     check_known("tokens_as", tokens_as, TOKENS_AS)
-    if exercise.challenge:
+    if exercise.is_challenge:
         return None
     check_known(f"step of {exercise.name}", step, exercise.asked)
     shown = exercise.trace.steps[step]
@@ -104,7 +104,7 @@ def _grid(exercise: Exercise, step: str, tokens_as: str) -> AnswerGrid | None:
     value = document_value(shown)
     numbers = np.arange(value.values.size).reshape(shown.raw.shape).transpose(shown.order)
     matrices = tuple(
-        (caption, np.atleast_2d(matrix_of(numbers, index)), value.matrix_axes(index))
+        (caption, np.atleast_2d(select_matrix(numbers, index)), value.matrix_axes(index))
         for caption, index in value.matrices()
     )
     side_by_side = numbers.ndim == 3 and value.axes[1] == "head"
@@ -193,14 +193,14 @@ def exercise(**origin: Any) -> dict[str, Any]:
     """An exercise by kind, seed and difficulty: its question, what is given, and the cells to fill in."""
     from headwork.documents.formats.html import blocks_markup
     from headwork.documents.formulas import mathml
-    from headwork.exercises.questions import SEPARATORS, build_question
+    from headwork.exercises.questions import SEPARATORS_SENTENCE, build_question
 
     current = _exercise_of(**origin)
     question = build_question(current)
     asked, *notes = question.paragraphs
     conventions: list[str] = []  # the numbers: conventions and options
-    if SEPARATORS in notes:  # which cells do not need; the forms of a number stand before them
-        at = notes.index(SEPARATORS)
+    if SEPARATORS_SENTENCE in notes:  # which cells do not need; the forms of a number stand before them
+        at = notes.index(SEPARATORS_SENTENCE)
         conventions = [*notes[: at - 1], *notes[at + 1 :]]
         notes = [f"{notes[at - 1]} Positions count from 0."]
     fields = []
@@ -212,7 +212,7 @@ def exercise(**origin: Any) -> dict[str, Any]:
                 "name": blank.name,
                 "symbol": str(mathml(blank.symbol)) if blank.symbol != blank.name else "",
                 "points": blank.points,
-                "about": {k: grid.about if grid else blank.about for k, grid in grids.items()},
+                "about": {k: grid.about if grid else blank.shape_text for k, grid in grids.items()},
                 "matrices": {k: grid.data() for k, grid in grids.items() if grid},
                 "size": rows.numbers.size if rows else 0,
                 "turns": bool(rows and columns and rows.data() != columns.data()),
@@ -239,7 +239,7 @@ def filled(
     current = _exercise_of(**origin)
     grid = _grid(current, step, tokens_as)
     if grid is None or isinstance(entries, str):  # a text, which may have any shape
-        read = read_entries(str(entries or text), axes="" if current.challenge or grid else "axis")
+        read = read_entries(str(entries or text), axes="" if current.is_challenge or grid else "axis")
         size = format_shape(read.shape, "") if read else ""
         other = read and grid and np.squeeze(read.values).shape not in grid.shapes
         words = f"yours is {size}; asked is {grid.about}" if other and grid else size

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from headwork.documents.formats.html import Card, Frame
+from headwork.documents.formats.html import Frame, ValueCard
 from headwork.documents.formulas import mathml, plain_formula
-from headwork.documents.writing import with_infinity
+from headwork.documents.number_format import with_infinity
 from headwork.lab.sentences import describe_attention
 from headwork.lab.states import MASKS, SolvedState, State, axis_words
 from headwork.note import Mechanism
@@ -28,7 +28,7 @@ def view(solved: SolvedState) -> dict[str, Any]:
     """The whole canvas of a worked state, as JSON."""
     trace, state = solved.trace, solved.state
     block = trace_values(trace)
-    cards = [Card.of(value, False, 0) for value in block.every()]
+    cards = [ValueCard.of(value, False, 0) for value in block.all_values()]
     frame = Frame(block, cards)
     # What a step reads is asked of the trace before an edit: an edited step reads nothing.
     sources = {
@@ -66,7 +66,7 @@ def view(solved: SolvedState) -> dict[str, Any]:
     }
 
 
-def _matrix(frame: Frame, card: Card, matrix: Any) -> dict[str, Any]:
+def _matrix(frame: Frame, card: ValueCard, matrix: Any) -> dict[str, Any]:
     """The numbers of a matrix: as shown, exactly, their tint, and in full precision."""
     every = frame.values[card.value.name].values
 
@@ -75,7 +75,7 @@ def _matrix(frame: Frame, card: Card, matrix: Any) -> dict[str, Any]:
             return None
         number = every[index]
         whole = number if number is None or math.isfinite(number) else str(number).replace("inf", "Infinity")
-        return [cell.decimal, str(cell.exact), "odd" if cell.odd else cell.heat, whole]
+        return [cell.decimal, str(cell.exact), "odd" if cell.not_finite else cell.heat, whole]
 
     grid = zip(frame.grid(card, matrix), matrix.cells(), strict=True)
     return {

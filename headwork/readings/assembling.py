@@ -68,7 +68,12 @@ def assemble(
             without = [name.removeprefix(scope) for name in missing]
             before = takewhile(lambda item: item[0] != path, symbols.items())
             formula = formula_for(
-                card, columns=columns, convention=convention, missing=without, path=path, taken=dict(before)
+                card,
+                columns=columns,
+                convention=convention,
+                missing=without,
+                path=path,
+                earlier_symbols=dict(before),
             )
             formula = marked(path, formula)
             if hard:

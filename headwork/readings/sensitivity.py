@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.documents import Document, Figure, Table, new_plot
-from headwork.documents.writing import number_text
+from headwork.documents.number_format import number_text
 from headwork.errors import InputError, format_shape
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
@@ -52,7 +52,7 @@ class Sensitivity:
                 texts = [number_text(x, digits) for x in (self.alignment[i], *values)]
                 rows.append((str(i), texts[0], _beta_text(beta), *texts[1:], winner(before), winner(after)))
         title = f"key {self.changed} moved by ({', '.join(number_text(x, digits) for x in self.delta)})"
-        return Table(title, columns, rows, self.sentences(digits), more=self._numbers())
+        return Table(title, columns, rows, self.sentences(digits), extra_data=self._numbers())
 
     def document(self, digits: int = 4) -> Document:
         """The table and the curves."""

@@ -9,7 +9,7 @@ import numpy as np
 from headwork.documents import Arithmetic, Code, Document, Value, Values
 from headwork.documents.blocks import CellIndex
 from headwork.documents.formats.json import plain
-from headwork.documents.writing import exact_texts
+from headwork.documents.number_format import exact_texts
 from headwork.errors import TooLarge
 from headwork.numbers.operations import map_cells
 from headwork.readings.notebook_cells import has_problem_code, notebook_cells
@@ -28,7 +28,7 @@ def trace_document(trace: "Trace") -> Document:
         (trace_values(trace),),
         about=trace.mechanism.about,
         data=lambda: trace_data(trace),
-        cells=(lambda: notebook_cells(trace)) if has_problem_code(trace) else None,
+        notebook_blocks=(lambda: notebook_cells(trace)) if has_problem_code(trace) else None,
     )
 
 

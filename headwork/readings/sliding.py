@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headwork.documents import Document, Slider
-from headwork.documents.writing import with_infinity
+from headwork.documents.number_format import with_infinity
 from headwork.errors import InputError
 from headwork.note import Mechanism, get_mechanism
 from headwork.numbers.operations import map_cells

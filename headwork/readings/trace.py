@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from headwork.documents import Document, Renderable
 from headwork.documents.formulas import plain_formula
-from headwork.documents.writing import number_latex, number_text, with_infinity
+from headwork.documents.number_format import number_latex, number_text, with_infinity
 from headwork.errors import InputError, check_known, format_shape, unknown_name
 from headwork.note import Input, Mechanism, Step
 from headwork.numbers import HandTensor
