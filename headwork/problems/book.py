@@ -213,9 +213,9 @@ def book_texts() -> dict[str, Any]:
 def all_problems() -> dict[str, Problem]:
     """Every problem by its slug, in order: the words of book.toml, and the function of that name."""
     modules = [import_module(f"headwork.problems.{name}") for name in MODULES]
-    solvers = {name.upper(): function for module in modules for name, function in vars(module).items()}
+    functions = {name: function for module in modules for name, function in vars(module).items()}
     return {
-        slug: Problem(slug, entry["title"], _one_line(entry["question"]), solvers[slug])
+        slug: Problem(slug, entry["title"], _one_line(entry["question"]), functions[slug.lower()])
         for slug, entry in book_texts().items()
     }
 
