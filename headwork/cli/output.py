@@ -59,7 +59,7 @@ class Output:
     def _save(self, document: "Document", path: Path) -> None:
         from headwork.files import write_atomic
 
-        check_out(path)
+        check_out_path(path)
         write_atomic(path, document.render(self.format, fragment=self.fragment))
         of_format = getattr(find_format(self.format), "pictures", None)  # of one that has them beside it
         pictures = of_format(document) if of_format else {}
@@ -78,7 +78,7 @@ class Output:
             sys.stdout.buffer.write(content)
 
 
-def check_out(path: Path | None, *, folder: bool = False, option: str = "--out") -> None:
+def check_out_path(path: Path | None, *, folder: bool = False, option: str = "--out") -> None:
     """Refuse a folder where a file is to be written, and a file where a folder is."""
     if path is not None and path.exists() and path.is_dir() != folder:
         wrong, wanted = ("file", "folder") if folder else ("folder", "file in it")
@@ -131,7 +131,7 @@ def keyword_options(
     return function
 
 
-class Screen:
+class SafeStream:
     """A stream on which anything may be written: what it cannot show, or must not obey, is spelled out.
 
     >>> from io import StringIO
@@ -164,6 +164,6 @@ def assignment(text: str, option: str, example: str = "beta=1") -> tuple[str, st
     return name.strip(), value.strip()
 
 
-def names(text: str) -> list[str]:
+def comma_separated(text: str) -> list[str]:
     """The names in ``review, stars``."""
     return [name.strip() for name in text.split(",") if name.strip()]

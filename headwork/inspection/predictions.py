@@ -12,7 +12,7 @@ from headwork.data.fetching import Log, to_stderr
 from headwork.data.summaries import printable
 from headwork.documents import Table
 from headwork.errors import InputError, truncate
-from headwork.inspection.subjects import Array, OwnModel
+from headwork.inspection.model_on_input import Array, ArrayModel
 from headwork.loading import LoadedModel
 from headwork.loading.model import probabilities_of
 from headwork.training import run_folders
@@ -86,13 +86,12 @@ def text_probabilities(model: Any, texts: Sequence[str], run: TextRun) -> Array:
             raise InputError("predict: an empty text. Give at least one word.")
     encoded = Tokenizer(model.tokenizer, run.max_length).encode(list(texts))
     tokens, mask = encoded.pad(np.arange(len(texts)))
-    return _probabilities(
-        model, {"tokens": tokens, "mask": mask}, [repr(truncate(text, 60)) for text in texts]
-    )
+    names = [repr(truncate(text, 60)) for text in texts]
+    return _probabilities(model, {"tokens": tokens, "mask": mask}, names)
 
 
 def _probabilities(model: Any, inputs: Mapping[str, Array], names: Sequence[Any]) -> Array:
     """The probabilities that a model, on numpy or on torch, gives the classes."""
-    own = OwnModel(model)
+    own = ArrayModel(model)
     logits = own(inputs)
     return probabilities_of(logits.astype(np.float64) if own.torch else logits, names)

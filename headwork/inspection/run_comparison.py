@@ -25,7 +25,7 @@ def compare_curves(runs: Sequence[Path], out: Path) -> Path:
 
 
 def _curves(runs: Sequence[Path]) -> Any:
-    names = _differences(runs) or _names(runs)
+    names = _differences(runs) or _folder_names(runs)
     data = sorted({load_data_info(run).name for run in runs})
     captions = {figures.curves_caption(load_run(run)) for run in runs}
     caption = captions.pop() if len(captions) == 1 else ""
@@ -40,10 +40,10 @@ def curves_document(runs: Sequence[Path]) -> Document:
 
 def compare_results(runs: Sequence[Path]) -> Table:
     """Epochs, accuracies and time of each run."""
-    names = _names(runs)
+    names = _folder_names(runs)
     rows: list[tuple[Any, ...]] = []
     for folder in runs:
-        lines = figures.epochs_of(load_metrics(folder))
+        lines = figures.finished_epochs(load_metrics(folder))
         if not lines:
             raise InputError(f"{folder}: no epoch is finished, so there are no curves yet.")
         finished = (folder / RESULT).exists()
@@ -70,7 +70,7 @@ def _differences(runs: Sequence[Path]) -> dict[Path, str]:
     return labels if len(differ) < 4 and len(set(labels.values())) == len(runs) else {}
 
 
-def _names(runs: Sequence[Path]) -> dict[Path, str]:
+def _folder_names(runs: Sequence[Path]) -> dict[Path, str]:
     """The folders' own names, or their whole paths where two names are the same."""
     if len({run.resolve() for run in runs}) < len(runs):
         raise InputError("curves: a run is named twice.")

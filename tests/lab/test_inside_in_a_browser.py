@@ -85,7 +85,7 @@ def room(opened: Any, served: Any, rest: str = "", **more: Any) -> Any:
 
 def draw(page: Any, digit: str, *, scale: float = 1.0, left: float = 0.0, top: float = 0.0) -> None:
     """Draw with the mouse, onto an empty pad or a test image."""
-    if page.evaluate("lab.room.pad.drawn"):
+    if page.evaluate("lab.screen.pad.drawn"):
         page.get_by_role("button", name="Clear").click()
     pad = page.locator(".pad")
     pad.scroll_into_view_if_needed()
@@ -105,9 +105,11 @@ def draw(page: Any, digit: str, *, scale: float = 1.0, left: float = 0.0, top: f
 def settled(page: Any) -> dict[str, Any]:
     """What the page shows once it has come to rest."""
     page.wait_for_function(
-        "() => { const r = lab.room; return !r.looking.busy && !r.looking.next && !r.heading.busy; }"
+        "() => { const r = lab.screen; return !r.lookCalls.busy && !r.lookCalls.next && !r.headCalls.busy; }"
     )
-    return page.evaluate("() => ({ sentence: lab.room.sentence.textContent, given: lab.room.shown.given })")  # type: ignore[no-any-return]
+    return page.evaluate(
+        "() => ({ sentence: lab.screen.sentence.textContent, given: lab.screen.shownRequest.given })"
+    )  # type: ignore[no-any-return]
 
 
 def test_the_first_screen_fits_and_says_what_it_shows(opened: Any, served: Any) -> None:
@@ -153,7 +155,7 @@ def test_the_prediction_moves_while_one_draws(opened: Any, served: Any) -> None:
     page.evaluate(
         """() => {
           window.seen = new Set();
-          const { sentence } = lab.room;
+          const { sentence } = lab.screen;
           const watching = new MutationObserver(() => window.seen.add(sentence.textContent));
           watching.observe(sentence, { childList: true });
         }"""
@@ -347,7 +349,7 @@ def test_a_text_has_its_tokens_tinted_and_lines_from_token_to_token(
     expect(page.locator(".head-title")).to_have_text("Head 0 of block 1")
     settled(page)
     request = {"changes": "", "query": "1", "block": "1", "head": "0"}
-    model = page.evaluate("lab.room.model.name")
+    model = page.evaluate("lab.screen.model.name")
     found = answer("head", {"model": model, "given": "a fine film", **request})
     shown = page.evaluate(LINES)
     tints = [f"#ffab00{byte:02x}" for byte in base64.b64decode(found["tints"])]

@@ -273,15 +273,15 @@ def memory_of_tab() -> int:
 
 OBJECTS = "python.runPython('import gc; gc.collect(); len(gc.get_objects())')"
 PICTURE = """async (seed) => {
-  const { room } = lab;
+  const { screen } = lab;
   let state = seed;
   const next = () => { state = (state * 16807) % 2147483647; return (state / 2147483647) * 280; };
-  room.pad.clear(false);
-  room.pad.drawn = true;
-  for (let stroke = 0; stroke < 5; stroke += 1) room.pad.stroke([next(), next()], [next(), next()]);
-  const busy = () => room.looking.busy || room.looking.next || room.heading.busy;
+  screen.pad.clear(false);
+  screen.pad.drawn = true;
+  for (let stroke = 0; stroke < 5; stroke += 1) screen.pad.stroke([next(), next()], [next(), next()]);
+  const busy = () => screen.lookCalls.busy || screen.lookCalls.next || screen.headCalls.busy;
   while (busy()) await new Promise((done) => setTimeout(done, 5));
-  await room.descent.start(room.view.start);
+  await screen.descent.start(screen.view.start);
 }"""
 
 

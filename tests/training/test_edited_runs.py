@@ -19,7 +19,7 @@ from PIL import Image
 from headwork import training
 from headwork.checkpoint_files import manifest, to_json_bytes
 from headwork.errors import HeadworkError, InputError
-from headwork.lab.sources import open_files
+from headwork.lab.known_models import open_files
 from headwork.training.checkpoints import step_folders
 
 MISSING = object()
