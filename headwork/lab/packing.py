@@ -35,7 +35,7 @@ PACKAGES = (
 LAZY_MODULES = [
     *("loading", "data"),
     *(f"inspection/{n}.py" for n in ["__init__", "tracing", "model_on_input", "relevance", "model_folders"]),
-    *(f"training/{n}.py" for n in ["__init__", "folders", "recipes", "checkpoints", "forms"]),
+    *(f"training/{n}.py" for n in ["__init__", "run_folders", "recipes", "checkpoints", "schemas"]),
 ]
 TRAINED = "training/trained"
 EXCLUDED = ("mechanisms/fused", "mechanisms/native", "lab/server", "lab/packing", "lab/page", "__main__")
