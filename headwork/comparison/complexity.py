@@ -104,10 +104,9 @@ def _time_all(functions: Mapping[str, Mapping[int, Callable[[], object]]], max_r
     }
 
 
-def parts_of_attention(
-    widths: Sequence[int] = CROSSING_WIDTHS, lengths: Sequence[int] = CROSSING_LENGTHS
-) -> dict[str, Any]:
+def parts_of_attention() -> dict[str, Any]:
     """Times of attention's two parts: the four projections (n d^2) and the attention itself (n^2 d)."""
+    widths, lengths = CROSSING_WIDTHS, CROSSING_LENGTHS
     functions: dict[tuple[str, int, int], Callable[[], object]] = {}
     for d in widths:
         matrix = torch.randn(d, d, generator=torch.Generator().manual_seed(d))

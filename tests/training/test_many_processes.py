@@ -58,7 +58,7 @@ def test_stopped_under_torchrun_the_first_alone_says_how_to_go_on(rank, small, t
     class One(ProcessGroup):
         """One of two processes, without the other."""
 
-        def wrap(self, model):
+        def average_gradients(self, model):
             return model
 
         def sum_numbers(self, *numbers):
@@ -67,7 +67,7 @@ def test_stopped_under_torchrun_the_first_alone_says_how_to_go_on(rank, small, t
         def broadcast(self, files):
             return files
 
-        def wait(self):
+        def barrier(self):
             pass
 
     monkeypatch.setattr(runs, "process_group", lambda: nullcontext(One(rank, 2)))
