@@ -57,7 +57,7 @@ def python_files() -> dict[str, bytes]:
     folder = fetch("pyodide", log=_quiet)
     files_by_name = {file.name: file for file in require_entry("pyodide").variants[0].files}
     read = partial(_read, folder, files_by_name)
-    top = [path.name for path in PACKAGE.glob("*.py")]
+    top = [path.name for path in PACKAGE.iterdir() if path.is_file()]
     site = dict(ChainMap(_wheel(read("numpy-")), _own_modules([*top, *PACKAGES]), *_third_party()))
     symbolic = {**_wheel(read("sympy-")), **_wheel(read("mpmath-"))}
     # The page has the images of the trained models as it is.
