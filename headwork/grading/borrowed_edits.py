@@ -73,7 +73,7 @@ def _added_to_operand(graph: StepGraph) -> Iterator[StepEdit]:
     for label in graph.leaves:
         right = graph.known[label]
         for other, tensor in graph.known.items():
-            if other in graph.case.inputs and other not in graph.leaves and tensor.shape == right.shape != ():
+            if other in graph.case.inputs and other != label and tensor.shape == right.shape != ():
                 words, part = {"a": tensor, "b": right}, Node("add", (label, other), {})
                 says = "{a} is added to {b}, where it does not belong"
                 yield StepEdit("{a}-added-to-{b}", says, {label: part}, words, 2)
@@ -134,8 +134,14 @@ def _copy(tensor: HandTensor, instead: dict[Node, Any]) -> Any:
 def _positions_counted(graph: StepGraph) -> Iterator[StepEdit]:
     """Of n positions those where a whole kernel fits, or with the padding."""
     one = constant("kernel", 1.0)
+    padded = next((name for name in ("size", "height") if {name, "padding"} <= set(graph.known)), "")
+    for label in (x for x in graph.leaves if x != "padding") if padded else ():
+        every = Node("add", (padded, Node("add", ("padding", "padding"), {})), {})
+        words = {"it": graph.known[label], "n": graph.known[padded]}
+        says = "{n} + 2 p, the padded positions, stand where {it} belongs"
+        yield StepEdit("padded-for-{it}", says, {label: every}, words, 2, "padded")
     for label in graph.leaves if "kernel" in graph.known else ():
-        if label in graph.base or label in ("kernel", "stride", "padding", "channels", "filters", "biases"):
+        if label in graph.base or (label == "width" and "tokens" in graph.known) or label in ("kernel", "stride", "padding", "channels", "filters", "biases"):
             continue
         words = {"it": graph.known[label]}
         fits = Node("add", (Node("subtract", (label, "kernel"), {}), one), {})

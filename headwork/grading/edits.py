@@ -4,7 +4,7 @@ An edit is data: what stands in place of an operation of the step, or of an oper
 are rows of ``edits.toml``; what depends on shapes and on the other inputs is made here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import combinations
 from typing import Any
@@ -29,12 +29,44 @@ from headwork.numbers.operations import OPERATIONS, Node
 TABLE: dict[str, list[dict[str, Any]]] = own_toml(__file__, "edits.toml")
 ALONG = ("amax", "sum", "softmax", "cumsum", "unsqueeze")  # operations that need more than one number
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
+MOST_PLACES = 4  # of one edit, of which two are tried at once
 # What is done to the numbers of a formula, too.
 COMMON = ("term left out", "factor left out", "division left out", "subtracted")
 
 
 def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     """Every small edit of a step, each as data. The order is that of likelihood only within a cost."""
+    made = list(_edits(graph))
+    yield from made
+    yield from _at_several_places(made)
+
+
+def _at_several_places(made: list[StepEdit]) -> Iterator[StepEdit]:
+    """One edit made at two places: neither matrix applied, both transposed."""
+    alike: dict[tuple[str, str], list[StepEdit]] = {}
+    for edit in made:
+        if not edit.options:
+            alike.setdefault((edit.cause, edit.says), []).append(edit)
+    for edits in alike.values():
+        for first, second in combinations(edits, 2) if len(edits) <= MOST_PLACES else ():
+            if not set(first.changes) & set(second.changes):
+                yield two_edits(first, second)._replace(cost=first.cost + 1, charge=first.charge)
+
+
+def two_edits(first: StepEdit, second: StepEdit) -> StepEdit:
+    """Two edits as one; the words of the second have names of their own."""
+
+    def renamed(text: str) -> str:
+        for key in second.words:
+            text = text.replace(f"{{{key}}}", f"{{second_{key}}}")
+        return text
+
+    words = {**first.words, **{f"second_{key}": value for key, value in second.words.items()}}
+    cause, says = f"{first.cause} + {renamed(second.cause)}", f"{first.says}; and {renamed(second.says)}"
+    return StepEdit(cause, says, {**first.changes, **second.changes}, words, 4)
+
+
+def _edits(graph: StepGraph) -> Iterator[StepEdit]:
     made = [list(_operation_edits(graph, number)) for number in range(len(graph.operations))]
     yield from at_every_branch([made[number] for number in group] for group in graph.branches)
     single = {number for group in graph.branches for number in group}
@@ -62,6 +94,7 @@ def _operation_edits(graph: StepGraph, number: int) -> Iterator[StepEdit]:
     yield from _table_edits(number, tensor, TABLE.get(tensor.node.operation, []))
     yield from _table_edits(number, tensor, TABLE["part" if tensor is not graph.result else "result"])
     yield from _constants(graph, number, tensor)
+    yield from _within(graph, number, tensor)
     yield from _orders(number, tensor)
     yield from _chains(graph, number, tensor)
     yield from _first_largest(number, tensor)
@@ -82,12 +115,10 @@ def at_every_branch(groups: Iterable[list[list[StepEdit]]]) -> Iterator[StepEdit
             yield edits[0]._replace(changes=changes, says=f"{edits[0].says}, each time")
 
 
-def tree(part: Any, it: Any, same: Mapping[str, Any], sizes: Mapping[str, float]) -> Any:
-    """A row's ``instead`` as nodes."""
-    if part == "it":
-        return it
+def tree(part: Any, parts: Mapping[Any, Any], same: Mapping[str, Any], sizes: Mapping[str, float]) -> Any:
+    """A row's ``instead`` as nodes; ``parts`` are the nodes that it calls by a name."""
     if not isinstance(part, list):
-        return part
+        return parts.get(part, part)
     name, *operands = part
     options: Mapping[str, Any] = {}
     if operands[-1] == "same":
@@ -98,7 +129,7 @@ def tree(part: Any, it: Any, same: Mapping[str, Any], sizes: Mapping[str, float]
             key: tuple(value) if isinstance(value, list) else sizes.get(value, value)
             for key, value in operands.pop().items()
         }
-    return Node(name, tuple(tree(operand, it, same, sizes) for operand in operands), options)
+    return Node(name, tuple(tree(operand, parts, same, sizes) for operand in operands), options)
 
 
 def _rows(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, Any, float, str]]:
@@ -113,6 +144,7 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
     count = first.size / max(tensor.array.size, 1) if node.operation == "sum" else (first.shape or (1,))[-1]
     sizes = {"n": float(count), "rows": float((1, 1, *first.shape)[-2])}
     labels = [operand.label for operand in operands]
+    parts = {"it": itself(tensor), **(_products(operands) if node.operation == "matmul" else {})}
     # A number of a formula that counts, such as 2 p or + 1, is rarely taken for something else.
     counted = node.operation in ARITHMETIC and not tensor.shape
     counted = counted and any(not x.label and not x.node.operands for x in operands)
@@ -121,10 +153,30 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
             continue  # a single number is not taken for another matrix, nor for a row
         if "-for-{" in cause and all(labels):
             charge = _exchanged(*labels)
+        if charge == "twice" and sizes_of(operands) == [2.0]:
+            charge = "doubled"
+        if cause == "added-for-multiplied" and sizes_of(operands) == [0.0]:
+            cost += 1
         if counted and charge not in COMMON:
             cost += 1
-        part = tree(instead, itself(tensor), node.options, sizes)
+        part = tree(instead, parts, node.options, sizes)
         yield StepEdit(cause, says, {number: part}, words, cost, charge)
+
+
+def sizes_of(operands: Sequence[HandTensor]) -> list[float]:
+    """The numbers of the formula among the operands of an operation."""
+    return [float(x.array) for x in operands if not x.label and not x.node.operands and not x.shape]
+
+
+def _products(operands: Sequence[HandTensor]) -> dict[str, Any]:
+    """What a product of matrices adds up, and the factors of it, aligned with each other."""
+    left: Any = 0 if len(operands[1].shape) < 2 else Node("unsqueeze", (0,), {"axis": -2})
+    right: Any = 1
+    if len(operands[1].shape) > 1:
+        right = Node("transpose", (1,), {"axis1": -2, "axis2": -1})
+        right = Node("unsqueeze", (right,), {"axis": -3}) if len(operands[0].shape) > 1 else right
+        left = left if len(operands[0].shape) > 1 else 0
+    return {"left": left, "right": right, "products": Node("multiply", (left, right), {})}
 
 
 def _uses(instead: Any, names: tuple[str, ...]) -> bool:
@@ -135,7 +187,7 @@ def _uses(instead: Any, names: tuple[str, ...]) -> bool:
 def _operand_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     words = {"it": graph.known[label]}
     for cause, says, instead, cost, charge in _rows(TABLE["operand"]):
-        yield StepEdit(cause, says, {label: tree(instead, label, {}, {})}, words, cost, charge)
+        yield StepEdit(cause, says, {label: tree(instead, {"it": label}, {}, {})}, words, cost, charge)
 
 
 def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
@@ -165,6 +217,7 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
             if tensor.shape[::-1] == right.shape and len(right.shape) == 2:
                 turned = "the transpose of {a} stands where {b} belongs"
                 yield StepEdit(cause, turned, {label: transposed(other)}, words, 2, charge)
+    yield from _rows_of_turns(graph)
     for group in graph.roles:
         for other in (group[0], group[-1]):
             changes: Changes = {label: other for label in group if label != other}
@@ -176,6 +229,22 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
             changes = {first: second, second: first}
             says, charge = "{a} and {b} change places", _exchanged(first, second)
             yield StepEdit("{a}-and-{b}-swapped", says, changes, words, 1.2, charge)
+
+
+def _rows_of_turns(graph: StepGraph) -> Iterator[StepEdit]:
+    """A token's row of an input in place of what a turn has worked out: k_t for c_t."""
+    turns = {label: label.split("/")[0].removeprefix("step ") for label in graph.leaves if "/" in label}
+    turns = {label: turn for label, turn in turns.items() if turn.isdigit()}
+    for other, tensor in graph.known.items() if turns else ():
+        found: dict[str, Any] = {
+            label: Node("getitem", (other,), {"key": slice(int(turn), int(turn) + 1)})
+            for label, turn in turns.items()
+            if graph.known[label].shape == (1, *tensor.shape[1:]) and int(turn) < (*tensor.shape, 0)[0]
+        }
+        for changes in [found, *({label: part} for label, part in found.items())] if found else ():
+            words = {"a": tensor, "b": graph.known[next(iter(changes))]}
+            says = "the row of {a} stands where {b} belongs" + (", each time" if len(changes) > 1 else "")
+            yield StepEdit("row-of-{a}-for-{b}", says, changes, words, 2)
 
 
 def is_switch(tensor: HandTensor) -> bool:
@@ -190,6 +259,29 @@ def _role(label: str) -> str:
 def _exchanged(*labels: str) -> str:
     """The charge of one operand in place of another: the same mistake the other way round."""
     return " and ".join(sorted(map(_role, labels)))
+
+
+def _within(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+    """Another input or step in place of one of which only a part is read: k_t for q_t, above the quotient only."""
+    for place, operand in enumerate(tensor.node.operands):
+        below = operand
+        while not below.label and below.node.operands and OPERATIONS[below.node.operation].rearranges:
+            below = below.node.operands[0]
+        if below.label in (operand.label, "") or below.label not in graph.known:
+            continue
+        for other, known in graph.known.items():
+            if other != below.label and known.shape == below.shape and not is_switch(known):
+                part = _with(tensor, place, _instead_of(operand, below, other))
+                words, charge = {"a": known, "b": below}, _exchanged(other, below.label)
+                yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, 1, charge)
+
+
+def _instead_of(tensor: HandTensor, below: HandTensor, label: str) -> Any:
+    """What is read of one tensor, read of another one."""
+    if tensor is below:
+        return label
+    operands = tensor.node.operands
+    return tensor.node._replace(operands=(_instead_of(operands[0], below, label), *operands[1:]))
 
 
 def _with(tensor: HandTensor, place: int, part: Any) -> Node:
@@ -211,13 +303,17 @@ def _constants(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[St
                 yield StepEdit("counted-one-off", says, {number: part}, {}, 2, "off by one")
             continue
         value = float(operand.array.flat[0])
+        for label, known in graph.known.items() if not tensor.shape else ():
+            part, words = _with(tensor, place, label), {"a": known, "b": operand}
+            if not known.shape and not is_switch(known) and float(known.array) != value:
+                yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, 2)
         near = {value - 1, value + 1, value * 2, value / 2, value**2, -value}
         for other in sorted((near | sizes | {1.0, 10000.0}) - {value}):
             part = _with(tensor, place, constant(place, other))
             words = {"a": HandTensor(np.array(other)), "b": operand}
-            near_by = other in (*sizes, value - 1, value + 1)
-            cost = 1.8 if not tensor.shape else 2 if near_by else 3
-            yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, cost)
+            near_by = other in (*sizes, value - 1, value + 1, 10000.0)
+            cost, charge = 1.8 if not tensor.shape else 2 if near_by else 3, "doubled" if other == 2 * value else ""
+            yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, cost, charge)
 
 
 def _orders(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -264,6 +360,9 @@ def _chains(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepE
     if tensor.shape and tensor is not graph.result:
         return
     items = list(_chain(tensor, name)) if name in ("multiply", "add") else []
+    if name == "add" and len(items) > 2:
+        says, part = "the terms are multiplied; they must be added", _joined("multiply", items)
+        yield StepEdit("multiplied-for-added", says, {number: part}, {}, 1)
     for i, j in combinations(range(len(items)), 2):
         rest: list[Any] = [item for place, item in enumerate(items) if place not in (i, j)]
         words = {"a": items[i], "b": items[j]}
@@ -271,6 +370,11 @@ def _chains(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepE
             double = Node("multiply", (items[i], constant(items[i], 2.0)), {})
             says, part = "{a} is doubled; it must be squared", _joined(name, [*rest, double])
             yield StepEdit("doubled-for-squared", says, {number: part}, words, 1)
+            for shift, word in ((1.0, "with itself"), (-1.0, "without itself")):
+                other = Node("add", (items[i], constant(items[i], shift)), {})
+                half = Node("divide", (Node("multiply", (items[i], other), {}), constant(items[i], 2.0)), {})
+                says = f"each pair is counted once, {word}: {{a}} ({{a}} {'+' if shift > 0 else '-'} 1)/2"
+                yield StepEdit("pairs-counted-once", says, {number: _joined(name, [*rest, half])}, words, 2)
         if rest and name == "add":
             says = "{a} and {b} are multiplied; they must be added"
             part = _joined(name, [*rest, Node("multiply", (items[i], items[j]), {})])
@@ -307,20 +411,21 @@ def _scaled(graph: StepGraph) -> Iterator[StepEdit]:
     for tensor in graph.known.values():
         for size in tensor.shape[-2:]:
             scales |= {f"{size}": float(size), f"the root of {size}": size**0.5} if size > 1 else {}
-    scales |= {"2 pi": 2 * np.pi} | ({"norm^2": scales["norm"] ** 2} if "norm" in scales else {})
+    scales |= {"norm^2": scales["norm"] ** 2} if "norm" in scales else {}
+    scales |= {"2 pi": 2 * np.pi, "180/pi": 180 / np.pi}  # in degrees, the last: no softmax is taken of these
     last = len(graph.operations) - 1
     for number, tensor in enumerate(graph.operations) if graph.result.shape else ():
         if number != last and tensor.node.operation != "softmax":
             continue
         inside = tensor.node.operation == "softmax"
-        for text, value in scales.items():
+        for text, value in scales.items() if not inside else list(scales.items())[:-1]:
             for name, cause in (("multiply", "multiplied-by-{a}"), ("divide", "divided-by-{a}")):
                 it: Any = 0 if inside else itself(tensor)
                 part = Node(name, (it, constant(it, value)), {})
                 part = Node("softmax", (part,), tensor.node.options) if inside else part
                 what = "what the softmax is taken of" if inside else "the result"
                 says = f"{what} is {cause[:-4].replace('-', ' ')} {{a}}, which does not belong there"
-                cost = 1 if text.removesuffix("^2") in graph.case.options else 2
+                cost = 1 if isinstance(graph.case.options.get(text.removesuffix("^2"), 1), float) else 2
                 charge = f"{name} {text.removesuffix('^2')}"
                 yield StepEdit(cause, says, {number: part}, {"a": text}, cost, charge)
 
@@ -360,6 +465,10 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
             if name == "divide" and not whole:
                 rounded = Node("floor", (part,), {})
                 yield StepEdit(cause, f"{says}, and rounded down", {number: rounded}, words, 2)
+        if tensor.array.ndim == 1 < tensor.array.size and result.array.size == 1:
+            says, last = "the last number of {a} is added, which does not belong there", slice(-1, None)
+            part = Node("add", (it, Node("getitem", (label,), {"key": last})), {})
+            yield StepEdit("last-of-{a}-added", says, {number: part}, words, 2)
         applied = Node("matmul", (it, transposed(label)), {})
         yield StepEdit(cause, says, {number: applied}, words, 2)
 
@@ -382,3 +491,6 @@ def _options(graph: StepGraph) -> Iterator[StepEdit]:
                 says = "the {a} is left out" if left_out else f"the {{a}} is taken as {other}; it is {{b}}"
                 if other >= least:
                     yield StepEdit(cause, says, {}, words, 1 if left_out else 2, name, {name: other})
+                if name == "stride" and other == 1:
+                    says = "the stride is left out, and only as many outputs given as with it"
+                    yield StepEdit("stride-left-out", says, {-1: 0}, words, 2, name, {name: other})

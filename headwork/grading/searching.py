@@ -15,7 +15,7 @@ import numpy as np
 from headwork.documents.writing import number_text
 from headwork.exercises.case import Array, Case
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes, same
-from headwork.grading.edits import edits_of
+from headwork.grading.edits import edits_of, two_edits
 from headwork.grading.other_formulas import other_formulas
 from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, constant, describe_edit, step_graph
 from headwork.grading.wording import Wording
@@ -27,7 +27,6 @@ from headwork.numbers.operations import Node
 # number among many mostly is.
 LEAST_BITS, COST_BITS, AUTHORED, UNLISTED, SLIP = 1.0, 3.0, 3.5, 3.0, 1.0
 PARTLY_BITS = 8.0  # to make a mistake in some rows only
-FOREIGN_BITS = 12.0  # any formula of any numbers
 RERUN_BITS = 3.0  # to work a step out from the inputs, not from the steps before it
 CLOSE, CLOSE_IF_FEW, FEW_BITS = 3.0, 4.5, 6.0  # what is rarer than the likeliest by so many bits is told
 # beside it, and more of that where the numbers hold little
@@ -73,8 +72,12 @@ def search(
     candidates = [replace(cause, bits=AUTHORED + cause.bits) for cause in authored]
     candidates += _causes(case, wrong, found)
     beside = [replace(cause, doubt="beside") for cause in _causes(case, wrong, known)]
-    whole = all(isinstance(value, int) for value in case.inputs.values())
-    return _likeliest(target, candidates, beside, whole)
+    return _likeliest(target, candidates, beside, _counted(case))
+
+
+def _counted(case: Case) -> bool:
+    """Whether sizes are counted, by a formula of whole numbers."""
+    return all(isinstance(value, int) for value in case.inputs.values())
 
 
 def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], whole: bool) -> list[Cause]:
@@ -110,7 +113,7 @@ def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], who
 def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
     """Two common edits at once that give the student's numbers."""
     target = Target(wrong)
-    if wrong.cells.sum() < 2 or target.empty:
+    if (wrong.cells.sum() < 2 and not _counted(case)) or target.empty:
         return []
     matches = next(filter(None, (_pairs(graph, target) for graph in _graphs(case, wrong))), [])
     found = _causes(case, wrong, _different(case, matches, [])[0])
@@ -159,15 +162,13 @@ def _formulas(graph: StepGraph, target: Target) -> list[Match]:
     """Formulas that nobody listed: functions of the step's own numbers, and then whatever gives these."""
     if target.empty or target.information < FEW_BITS:
         return []
-    tried, found = [0, 0], list[tuple[StepEdit, bool]]()
-    for edit, foreign in other_formulas(graph, target.which):
-        tried[foreign] += 1
-        value = graph.apply(edit) if not foreign or not found else None
+    found = list[Match]()
+    for edit, tried in other_formulas(graph, target.which):
+        bits = _bits(1) + math.log2(tried)
+        value = graph.apply(edit) if not found or bits < found[0].bits + CLOSE else None
         if value is not None and target.meets(value.array):
-            found.append((edit, foreign))
-    found = [x for x in found if x[1] == found[0][1]]
-    bits = (_bits(2) + math.log2(1 + tried[0]) / 2, _bits(2) + FOREIGN_BITS)
-    return [Match(edit, graph, bits[foreign]) for edit, foreign in found]
+            found.append(Match(edit, graph, bits))
+    return found
 
 
 def _within_rounding(graph: StepGraph, edit: StepEdit, value: HandTensor, target: Target) -> bool:
@@ -212,20 +213,7 @@ def _pairs(graph: StepGraph, target: Target) -> list[Match]:
         if value is not None and target.meets(value.array):
             found.append((first, second))
     by_chance = count * 2.0**-target.information
-    return [Match(_both(*pair), graph, 0.0) for pair in found] if by_chance < PAIR_BY_CHANCE else []
-
-
-def _both(first: StepEdit, second: StepEdit) -> StepEdit:
-    """Two edits as one; the words of the second have names of their own."""
-
-    def renamed(text: str) -> str:
-        for key in second.words:
-            text = text.replace(f"{{{key}}}", f"{{second_{key}}}")
-        return text
-
-    words = {**first.words, **{f"second_{key}": value for key, value in second.words.items()}}
-    cause, says = f"{first.cause} + {renamed(second.cause)}", f"{first.says}; and {renamed(second.says)}"
-    return StepEdit(cause, says, {**first.changes, **second.changes}, words, 4)
+    return [Match(two_edits(*pair), graph, 0.0) for pair in found] if by_chance < PAIR_BY_CHANCE else []
 
 
 def _misread(graph: StepGraph, target: Target) -> list[Match]:

@@ -29,13 +29,15 @@ def operand_slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
         left = Node("multiply", (label, constant(label, others)), {})
         says = f"entry [{','.join(map(str, cell))}] of {{it}} is left out"
         yield StepEdit("entry-of-{it}-left-out", says, {label: left}, {"it": tensor}, 2)
+    yield from _squares(graph, label)
+    yield from _sheared(graph, label, label, tensor) if label == "matrix" else ()
     for axis, size in enumerate(tensor.shape):
         if not 2 <= size <= MANY:
             continue
         words = {"it": tensor, "axis": (label, axis)}
         turned = Node("flip", (label,), {"axis": axis})
         says = "the {axis}s of {it} are read from the last to the first"
-        sliding = any(part.node.operation in ("unfold", "cat") for part in graph.operations)
+        sliding = any(name in graph.case.inputs for name in SLID)
         yield StepEdit("{it}-reversed", says, {label: turned}, words, 1 if sliding else 2, "reversed")
         for shift, cause in ((1, "next-of-{it}"), (-1, "one-before-of-{it}")):
             key = _along(axis, np.roll(np.arange(size), -shift).tolist())
@@ -83,6 +85,25 @@ def operand_slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
             yield StepEdit("parts-of-{it}-swapped", says, {label: swapped}, words, 3)
 
 
+def _squares(graph: StepGraph, label: str) -> Iterator[StepEdit]:
+    """Of a square matrix the diagonal alone, or the blocks of the heads on it; the columns dealt out to heads."""
+    tensor, heads = graph.known[label], graph.case.options.get("heads")
+    rows, columns = tensor.shape[-2:] if len(tensor.shape) > 1 else (0, 1)
+    if rows == columns > 1:
+        eye = constant(label, np.broadcast_to(np.eye(rows), tensor.shape))
+        says, part = "only the diagonal of {it} is used", Node("multiply", (label, eye), {})
+        yield StepEdit("diagonal-of-{it}-alone", says, {label: part}, {"it": tensor}, 2)
+        if heads and rows % heads == 0 and rows > heads:
+            blocks = np.kron(np.eye(heads), np.ones((rows // heads, rows // heads)))
+            part = Node("multiply", (label, constant(label, blocks)), {})
+            says = "each head uses only its own part of the columns of {it}; it must use all of them"
+            yield StepEdit("blocks-of-{it}-alone", says, {label: part}, {"it": tensor}, 2)
+    if len(tensor.shape) == 3 and heads and tensor.shape[1] == heads and label in graph.base:
+        turned = Node("reshape", (label,), {"shape": (len(tensor.array), columns, heads)})
+        says = "the columns of {it} are dealt out to the heads in turn; each head takes a block of them"
+        yield StepEdit("{it}-interleaved", says, {label: transposed(turned)}, {"it": tensor}, 1, "interleaved")
+
+
 def _along(axis: int, key: Any) -> tuple[Any, ...]:
     return (*[slice(None)] * axis, key)
 
@@ -92,7 +113,8 @@ def positions(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepE
     node = tensor.node
     if node.operation == "getitem":
         keys = node.options["key"] if isinstance(node.options["key"], tuple) else (node.options["key"],)
-        cost = 1 if any(isinstance(key, int) for key in keys) else 2
+        single = node.operands[0].array.size // max(tensor.array.size, 1) > 1 and 1 in tensor.shape
+        cost = 1 if single or any(isinstance(key, int) for key in keys) else 2
         for shift in (-1, 1):
             key = _shifted(node.options["key"], shift)
             if key is not None:
@@ -215,10 +237,12 @@ def powers(graph: StepGraph) -> Iterator[StepEdit]:
     it, label = itself(result), graph.leaves[0]
     count = constant(it, np.reshape(np.array(exponents, float), result.shape))
     nothing, words = Node("subtract", (it, it), {}), {"a": graph.known[label]}
+    top = Node("power", (label, constant(label, float(max(exponents)))), {})
     zero = constant(it, np.reshape([float(x == 0) for x in exponents], result.shape))
     for cause, says, part in (
         ("exponents-for-powers", "the exponents are given, not the powers", count),
         ("one-power-for-all", "{a} itself stands there for every power", Node("add", (nothing, label), {})),
+        ("highest-power-for-all", "every input has the highest power", Node("add", (nothing, top), {})),
         ("power-backwards", "base and exponent change places", Node("power", (count, label), {})),
         ("power-zero-as-zero", "the power of 0 is taken as 0; it is 1", Node("subtract", (it, zero), {})),
     ):
@@ -275,6 +299,48 @@ def parts_side_by_side(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
             yield StepEdit("joined-in-other-order", "the parts stand in another order", {number: node}, {}, 2)
 
 
+def _sheared(graph: StepGraph, key: int | str, it: Any, tensor: HandTensor) -> Iterator[StepEdit]:
+    """The rows of a banded matrix shifted by another number of places than they must be."""
+    if len(tensor.shape) != 2 or not (tensor.array == 0).any() or tensor.shape[1] < 3:
+        return
+    rows, columns = np.indices(tensor.shape)
+    stride = int(graph.case.options.get("stride", 1))
+    for shift, cause, says in (
+        (stride, "rows-not-shifted", "every row starts where the first does; each must be shifted"),
+        (-stride, "rows-shifted-twice", "each row is shifted twice as far as it must be"),
+        (2 * stride, "rows-shifted-backwards", "the rows are shifted to the left, not to the right"),
+    ):
+        sheared = picked(it, (rows, (columns + shift * rows) % tensor.shape[1]))
+        inside = (columns + shift * rows < tensor.shape[1]) & (columns + shift * rows >= 0)
+        cut = Node("multiply", (sheared, constant(it, inside.astype(float))), {})
+        yield from (StepEdit(cause, says, {key: whole}, {}, 2) for whole in (sheared, cut))
+
+
+def _banded(graph: StepGraph) -> Iterator[StepEdit]:
+    """A banded matrix whose kernels go round at the ends, or are pushed back in, where they must be cut off."""
+    taps = next((x for x in ("kernel", "kernels") if graph.path == "matrix" and x in graph.known), "")
+    if not taps:
+        return
+    size, length = graph.known[taps].shape[-1], graph.result.shape[-1]
+    options = graph.case.options
+    starts = np.arange(len(graph.result.array)) * options.get("stride", 1) - options.get("padding", 0)
+    for cause, says, moved in (
+        ("kernel-goes-round", "the kernel goes round at the ends; it must be cut off there", starts),
+        ("kernel-pushed-in", "at the ends the kernel is pushed back in", starts.clip(0, length - size)),
+        ("kernel-pushed-in", "at the last end the kernel is pushed back in", starts.clip(max=length - size)),
+    ):
+        rows = []
+        for number, start in enumerate(moved):
+            where = np.zeros((size, length))
+            np.add.at(where, (np.arange(size), (start + np.arange(size)) % length), 1.0)
+            part = picked(taps, number) if taps == "kernels" else taps
+            kept = np.ones(length) if cause == "kernel-goes-round" or start >= 0 else np.arange(length) < size
+            row = Node("matmul", (part, constant(taps, where * kept)), {})
+            rows.append(Node("unsqueeze", (row,), {"axis": 0}))
+        changes: Changes = {len(graph.operations) - 1: Node("cat", tuple(rows), {"axis": 0})}
+        yield StepEdit(cause, says, changes, {}, 2)
+
+
 def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
     """A row or a column of the result that is missing or a copy of another."""
     number, result = len(graph.operations) - 1, graph.result
@@ -285,20 +351,12 @@ def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
         says = "the diagonal is left at 0"
         yield StepEdit("diagonal-left-out", says, {number: Node("multiply", (it, like), {})}, {}, 3)
         like = constant(it, np.broadcast_to(eye, result.shape))
+        says, like = "the identity matrix is added", constant(it, np.broadcast_to(eye, result.shape))
+        yield StepEdit("identity-added", says, {number: Node("add", (it, like), {})}, {}, 2)
         yield StepEdit("diagonal-alone", "1 stands on the diagonal, 0 elsewhere", {number: like}, {}, 2)
     places = range(len(result.shape))
-    if len(places) == 2 and (result.array == 0).any() and result.shape[1] > 2:
-        rows, columns = np.indices(result.shape)
-        stride = int(graph.case.options.get("stride", 1))
-        for shift, cause, says in (
-            (stride, "rows-not-shifted", "every row starts where the first does; each must be shifted"),
-            (-stride, "rows-shifted-twice", "each row is shifted twice as far as it must be"),
-            (2 * stride, "rows-shifted-backwards", "the rows are shifted to the left, not to the right"),
-        ):
-            sheared = picked(it, (rows, (columns + shift * rows) % result.shape[1]))
-            inside = (columns + shift * rows < result.shape[1]) & (columns + shift * rows >= 0)
-            cut = Node("multiply", (sheared, constant(it, inside.astype(float))), {})
-            yield from (StepEdit(cause, says, {number: whole}, {}, 2) for whole in (sheared, cut))
+    yield from _sheared(graph, number, it, result)
+    yield from _banded(graph)
     for axis, size in enumerate(result.shape):
         if not 2 <= size <= MANY:
             continue

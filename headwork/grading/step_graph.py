@@ -106,7 +106,8 @@ class StepGraph:
         try:
             with np.errstate(all="ignore"):
                 if edit.options:
-                    return HandTensor(self.case.run(self.base, [Edit(lambda _: edit.options)])[self.path])
+                    value = self.case.run(self.base, [Edit(lambda _: edit.options)])[self.path]
+                    return HandTensor(value[tuple(map(slice, self.result.shape))] if edit.changes else value)
                 known = self.known
                 if replaced := {
                     label: part for label, part in edit.changes.items() if isinstance(label, str)
