@@ -114,8 +114,9 @@ class Case:
             if name in replacing:
                 array = replacing[name]
             recorded[name] = array
-            # A value of another shape is recorded as it is, but no later step can follow from it.
-            return value if array.shape != _array(value).shape else _like(value, array)
+            # A wrong value of another shape is recorded as it is, but no later step follows from it.
+            follows = array.shape == _array(value).shape or name in replacing
+            return _like(value, array) if follows else value
 
         try:
             with np.errstate(all="ignore"):

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from headwork.files import own_toml
-from headwork.grading.borrowed_edits import borrowed
+from headwork.grading.borrowed_edits import borrowed, orders
+from headwork.grading.operand_edits import exchanged, in_a_part, is_switch, other_operands, role, with_operand
 from headwork.grading.slice_edits import (
-    borders,
     operand_slices,
     parts_side_by_side,
     positions,
@@ -22,9 +22,10 @@ from headwork.grading.slice_edits import (
     result_slices,
     terms_left_out,
 )
+from headwork.grading.sliding_edits import borders
 from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, itself, transposed
 from headwork.numbers import HandTensor
-from headwork.numbers.operations import OPERATIONS, Node
+from headwork.numbers.operations import Node
 
 TABLE: dict[str, list[dict[str, Any]]] = own_toml(__file__, "edits.toml")
 ALONG = ("amax", "sum", "softmax", "cumsum", "unsqueeze")  # operations that need more than one number
@@ -72,7 +73,7 @@ def _edits(graph: StepGraph) -> Iterator[StepEdit]:
     single = {number for group in graph.branches for number in group}
     for number, edits in enumerate(made):
         yield from (_rarer(edit) for edit in edits) if number in single else edits
-    yield from _other_operands(graph)
+    yield from other_operands(graph)
     yield from _extra_operations(graph)
     yield from _scaled(graph)
     made = [[*_operand_edits(graph, label), *operand_slices(graph, label)] for label in graph.leaves]
@@ -94,8 +95,8 @@ def _operation_edits(graph: StepGraph, number: int) -> Iterator[StepEdit]:
     yield from _table_edits(number, tensor, TABLE.get(tensor.node.operation, []))
     yield from _table_edits(number, tensor, TABLE["part" if tensor is not graph.result else "result"])
     yield from _constants(graph, number, tensor)
-    yield from _within(graph, number, tensor)
-    yield from _orders(number, tensor)
+    yield from in_a_part(graph, number, tensor)
+    yield from orders(number, tensor)
     yield from _chains(graph, number, tensor)
     yield from _first_largest(number, tensor)
     yield from parts_side_by_side(number, tensor)
@@ -152,7 +153,7 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
         if first.size == tensor.array.size == 1 and ("with-itself" in cause or _uses(instead, ALONG)):
             continue  # a single number is not taken for another matrix, nor for a row
         if "-for-{" in cause and all(labels):
-            charge = _exchanged(*labels)
+            charge = exchanged(*labels)
         if charge == "twice" and sizes_of(operands) == [2.0]:
             charge = "doubled"
         if cause == "added-for-multiplied" and sizes_of(operands) == [0.0]:
@@ -190,106 +191,6 @@ def _operand_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
         yield StepEdit(cause, says, {label: tree(instead, {"it": label}, {}, {})}, words, cost, charge)
 
 
-def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
-    """Another input or earlier step in place of one, everywhere or at one place; two that change places."""
-    cause, says = "{a}-for-{b}", "{a} stands where {b} belongs"
-    for label in graph.leaves:
-        right = graph.known[label]
-        if is_switch(right) and label in graph.case.options:
-            continue
-        places = [
-            (number, place)
-            for number, tensor in enumerate(graph.operations)
-            for place, operand in enumerate(tensor.node.operands)
-            if operand.label == label
-        ]
-        for other, tensor in graph.known.items():
-            if other == label or is_switch(tensor):
-                continue
-            words, charge = {"a": tensor, "b": right}, _exchanged(other, label)
-            # a stride is rarely taken for a size
-            cost = 1 if (label in graph.case.options) == (other in graph.case.options) else 2
-            if tensor.shape == right.shape:
-                yield StepEdit(cause, says, {label: other}, words, cost, charge)
-                for number, place in places if len(places) > 1 else ():
-                    part = _with(graph.operations[number], place, other)
-                    yield StepEdit(cause, says, {number: part}, words, cost, charge)
-            if tensor.shape[::-1] == right.shape and len(right.shape) == 2:
-                turned = "the transpose of {a} stands where {b} belongs"
-                yield StepEdit(cause, turned, {label: transposed(other)}, words, 2, charge)
-    yield from _rows_of_turns(graph)
-    for group in graph.roles:
-        for other in (group[0], group[-1]):
-            changes: Changes = {label: other for label in group if label != other}
-            words = {"a": graph.known[other]}
-            yield StepEdit("{a}-each-time", "{a} is used each time", changes, words, 2)
-    for first, second in combinations(graph.leaves, 2):
-        words = {"a": graph.known[first], "b": graph.known[second]}
-        if words["a"].shape == words["b"].shape:
-            changes = {first: second, second: first}
-            says, charge = "{a} and {b} change places", _exchanged(first, second)
-            yield StepEdit("{a}-and-{b}-swapped", says, changes, words, 1.2, charge)
-
-
-def _rows_of_turns(graph: StepGraph) -> Iterator[StepEdit]:
-    """A token's row of an input in place of what a turn has worked out: k_t for c_t."""
-    turns = {label: label.split("/")[0].removeprefix("step ") for label in graph.leaves if "/" in label}
-    turns = {label: turn for label, turn in turns.items() if turn.isdigit()}
-    for other, tensor in graph.known.items() if turns else ():
-        found: dict[str, Any] = {
-            label: Node("getitem", (other,), {"key": slice(int(turn), int(turn) + 1)})
-            for label, turn in turns.items()
-            if graph.known[label].shape == (1, *tensor.shape[1:]) and int(turn) < (*tensor.shape, 0)[0]
-        }
-        for changes in [found, *({label: part} for label, part in found.items())] if found else ():
-            words = {"a": tensor, "b": graph.known[next(iter(changes))]}
-            says = "the row of {a} stands where {b} belongs" + (", each time" if len(changes) > 1 else "")
-            yield StepEdit("row-of-{a}-for-{b}", says, changes, words, 2)
-
-
-def is_switch(tensor: HandTensor) -> bool:
-    """Whether it is a number such as "with biases: 1", which nobody takes for another."""
-    return tensor.shape == () and float(tensor.array) in (0.0, 1.0)
-
-
-def _role(label: str) -> str:
-    return label.rpartition("/")[2]
-
-
-def _exchanged(*labels: str) -> str:
-    """The charge of one operand in place of another: the same mistake the other way round."""
-    return " and ".join(sorted(map(_role, labels)))
-
-
-def _within(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
-    """Another input or step in place of one of which only a part is read: k_t for q_t, above the quotient only."""
-    for place, operand in enumerate(tensor.node.operands):
-        below = operand
-        while not below.label and below.node.operands and OPERATIONS[below.node.operation].rearranges:
-            below = below.node.operands[0]
-        if below.label in (operand.label, "") or below.label not in graph.known:
-            continue
-        for other, known in graph.known.items():
-            if other != below.label and known.shape == below.shape and not is_switch(known):
-                part = _with(tensor, place, _instead_of(operand, below, other))
-                words, charge = {"a": known, "b": below}, _exchanged(other, below.label)
-                yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, 1, charge)
-
-
-def _instead_of(tensor: HandTensor, below: HandTensor, label: str) -> Any:
-    """What is read of one tensor, read of another one."""
-    if tensor is below:
-        return label
-    operands = tensor.node.operands
-    return tensor.node._replace(operands=(_instead_of(operands[0], below, label), *operands[1:]))
-
-
-def _with(tensor: HandTensor, place: int, part: Any) -> Node:
-    """An operation with another operand at one place."""
-    node = itself(tensor)
-    return node._replace(operands=(*node.operands[:place], part, *node.operands[place + 1 :]))
-
-
 def _constants(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """Another number in place of a constant of the formula: one more or less, twice, half, a size."""
     sizes = {float(size) for value in graph.known.values() for size in value.shape if size > 1}
@@ -299,50 +200,36 @@ def _constants(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[St
         if operand.array.size != 1:
             for shift, word in ((1.0, "large"), (-1.0, "small")) if operand.array.any() else ():
                 moved = Node("add", (place, constant(place, shift)), {})
-                says, part = f"the numbers of the formula are one too {word}", _with(tensor, place, moved)
+                says, part = (
+                    f"the numbers of the formula are one too {word}",
+                    with_operand(tensor, place, moved),
+                )
                 yield StepEdit("counted-one-off", says, {number: part}, {}, 2, "off by one")
             continue
         value = float(operand.array.flat[0])
         for label, known in graph.known.items() if not tensor.shape else ():
-            part, words = _with(tensor, place, label), {"a": known, "b": operand}
+            part, words = with_operand(tensor, place, label), {"a": known, "b": operand}
             if not known.shape and not is_switch(known) and float(known.array) != value:
                 yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, 2)
         near = {value - 1, value + 1, value * 2, value / 2, value**2, -value}
         for other in sorted((near | sizes | {1.0, 10000.0}) - {value}):
-            part = _with(tensor, place, constant(place, other))
+            part = with_operand(tensor, place, constant(place, other))
             words = {"a": HandTensor(np.array(other)), "b": operand}
             near_by = other in (*sizes, value - 1, value + 1, 10000.0)
-            cost, charge = 1.8 if not tensor.shape else 2 if near_by else 3, "doubled" if other == 2 * value else ""
+            cost, charge = (
+                1.8 if not tensor.shape else 2 if near_by else 3,
+                "doubled" if other == 2 * value else "",
+            )
             yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, cost, charge)
 
 
-def _orders(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
-    """An operation done before the one or two below it: the bias before W, the root before the sum."""
-    outer, says = tensor.node, "two operations are done in the other order"
-    for place, operand in enumerate(outer.operands):
-        for steps in (1, 2, 3, 4) if outer.operation == "sqrt" else (1, 2):
-            for part in _moved_inwards(outer, place, operand, steps):
-                words, cost = {"a": tensor, "b": operand}, 1 if outer.operation == "sqrt" else 1 + steps
-                yield StepEdit("order-exchanged", says, {number: part}, words, cost)
-
-
-def _moved_inwards(outer: Node, place: int, operand: HandTensor, steps: int) -> Iterator[Node]:
-    """The operands of an operation with ``outer`` done to one of them, that many operations further down."""
-    inner = operand.node
-    if operand.label or not inner.operands or OPERATIONS[inner.operation].rearranges:
-        return
-    for within, below in enumerate(inner.operands):
-        moved = tuple(below if i == place else i for i in range(len(outer.operands)))
-        parts: Iterable[Any] = [Node(outer.operation, moved, outer.options)]
-        if steps > 1:
-            parts = _moved_inwards(outer, place, below, steps - 1)
-        for part in parts:
-            operands = (*inner.operands[:within], part, *inner.operands[within + 1 :])
-            yield Node(inner.operation, operands, inner.options)
-
-
 def _first_largest(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
-    """Of equal largest weights the first alone."""
+    """Of equal largest scores or weights the first alone."""
+    if tensor.node.operation == "softmax":
+        scores = tensor.node.operands[0].array
+        first = (np.arange(scores.shape[-1]) == scores.argmax(-1)[..., None]).astype(float)
+        says = "the largest score takes all the weight, of equal ones the first"
+        yield StepEdit("largest-takes-all", says, {number: constant(0, first)}, {}, 1.2)
     if tensor.node.operation == "matmul" and tensor.node.operands[0].array.ndim > 1:
         weights = tensor.node.operands[0].array
         first = (np.arange(weights.shape[-1]) == weights.argmax(-1)[..., None]).astype(float)
@@ -412,13 +299,13 @@ def _scaled(graph: StepGraph) -> Iterator[StepEdit]:
         for size in tensor.shape[-2:]:
             scales |= {f"{size}": float(size), f"the root of {size}": size**0.5} if size > 1 else {}
     scales |= {"norm^2": scales["norm"] ** 2} if "norm" in scales else {}
-    scales |= {"2 pi": 2 * np.pi, "180/pi": 180 / np.pi}  # in degrees, the last: no softmax is taken of these
+    scales |= {"2 pi": 2 * np.pi, "180/pi": 180 / np.pi}  # of these two no softmax is taken
     last = len(graph.operations) - 1
     for number, tensor in enumerate(graph.operations) if graph.result.shape else ():
         if number != last and tensor.node.operation != "softmax":
             continue
         inside = tensor.node.operation == "softmax"
-        for text, value in scales.items() if not inside else list(scales.items())[:-1]:
+        for text, value in scales.items() if not inside else list(scales.items())[:-2]:
             for name, cause in (("multiply", "multiplied-by-{a}"), ("divide", "divided-by-{a}")):
                 it: Any = 0 if inside else itself(tensor)
                 part = Node(name, (it, constant(it, value)), {})
@@ -437,7 +324,7 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
     for label, tensor in graph.later.items():
         if tensor.shape == result.shape:
             says = "{a} is given, which comes later"
-            charge = f"given {_exchanged(label, graph.path)}"
+            charge = f"given {exchanged(label, graph.path)}"
             yield StepEdit("{a}-given", says, {number: tensor}, {"a": tensor}, 2, charge)
     for inner in graph.operations[:-1]:
         if inner.shape == result.shape:
@@ -451,7 +338,7 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
             taken = Node("softmax", (label,), {"axis": -1})
             yield StepEdit("softmax-of-{a}", "the softmax of {a} is given", {number: taken}, words, 2)
         if tensor.shape == result.shape:
-            says, charge = "{a} is given as the result", f"given {_exchanged(label, graph.path)}"
+            says, charge = "{a} is given as the result", f"given {exchanged(label, graph.path)}"
             yield StepEdit("{a}-given", says, {number: label}, words, 2, charge)
         elif tensor.shape[::-1] == result.shape:
             says = "the transpose of {a} is given as the result"
@@ -460,15 +347,17 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
             # nobody multiplies two matrices entry by entry without need
             cost = 3 if name in ("multiply", "divide") and tensor.shape == result.shape != () else 2
             part = Node(name, (it, label), {})
-            yield StepEdit(cause, says, {number: part}, words, cost, f"{name} {_role(label)}")
+            yield StepEdit(cause, says, {number: part}, words, cost, f"{name} {role(label)}")
             whole = result.shape != () or tensor.shape != () or float(result.array) % float(tensor.array) == 0
             if name == "divide" and not whole:
                 rounded = Node("floor", (part,), {})
                 yield StepEdit(cause, f"{says}, and rounded down", {number: rounded}, words, 2)
         if tensor.array.ndim == 1 < tensor.array.size and result.array.size == 1:
             says, last = "the last number of {a} is added, which does not belong there", slice(-1, None)
-            part = Node("add", (it, Node("getitem", (label,), {"key": last})), {})
-            yield StepEdit("last-of-{a}-added", says, {number: part}, words, 2)
+            part = Node("getitem", (label,), {"key": last})
+            yield StepEdit("last-of-{a}-added", says, {number: Node("add", (it, part), {})}, words, 2)
+            says = "the result is subtracted from the last number of {a}: it is one step too early"
+            yield StepEdit("one-step-early", says, {number: Node("subtract", (part, it), {})}, words, 2)
         applied = Node("matmul", (it, transposed(label)), {})
         yield StepEdit(cause, says, {number: applied}, words, 2)
 

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headwork.exercises.case import Array
-from headwork.grading.edits import TABLE, at_every_branch, is_switch, tree
+from headwork.grading.edits import TABLE, at_every_branch, tree
+from headwork.grading.operand_edits import is_switch
 from headwork.grading.step_graph import UNFIT, Changes, StepEdit, StepGraph, itself
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import OPERATIONS, Node, compute
@@ -67,7 +68,7 @@ def other_formulas(graph: StepGraph, which: Callable[[Array], Array]) -> Iterato
 
     ``which`` says which arrays of a stack are those numbers. The smallest formulas come first.
     """
-    if not 1 < graph.result.array.size <= MOST_CELLS:
+    if graph.result.array.size > MOST_CELLS:
         return
     leaves = [(Part(f"{{{x}}}", x), y.array) for x, y in graph.known.items() if not is_switch(y)]
     turned = [
@@ -85,6 +86,8 @@ def other_formulas(graph: StepGraph, which: Callable[[Array], Array]) -> Iterato
     most = MOST_WORK // len(graph.operations)
     changed = list(islice(_exchanged(graph), most))
     yield from ((edit, len(changed)) for edit in changed)
+    if graph.result.array.size == 1:
+        return  # one number is too little for any formula
     own = _stacked(_functions(_stacked(_run(leaf) for leaf in leaves if leaf[0].node in graph.leaves)))
     functions, pairs = _stacked(_functions(single)), _stacked(_pairs(both, _stacked(map(_run, both))))
     larger = (_stacked(made) for made in (_pairs(both, functions), _functions(pairs)))
@@ -109,7 +112,7 @@ def _found(parts: Runs, values: Array, which: Callable[[Array], Array]) -> list[
 def _edit(graph: StepGraph, part: Part, place: int | str, right: Any) -> StepEdit:
     words = {label: graph.known[label] for label in sorted(part.labels())}
     says = f"{part.written()} stands where {{right}} belongs"
-    return StepEdit("other-formula", says, {place: part.nodes()}, {**words, "right": right}, 3)
+    return StepEdit("other-formula", says, {place: part.nodes()}, {**words, "right": right}, 3, says)
 
 
 def _inner(graph: StepGraph) -> list[tuple[int, HandTensor]]:
@@ -136,13 +139,15 @@ def _exchanged(graph: StepGraph) -> Iterator[StepEdit]:
     yield from at_every_branch(groups)
     for edits in made.values():
         yield from edits
-    matrices = [label for label in graph.leaves if len(graph.known[label].shape) > 1]
-    for first, second in combinations(matrices, 2):
-        words = {"a": graph.known[first], "b": graph.known[second]}
+    matrices = [label for label in graph.leaves if graph.known[label].array.size > 1]
+    for labels in (*combinations(matrices, 1), *combinations(matrices, 2)):
+        words = dict(zip("ab", (graph.known[label] for label in labels), strict=False))
+        named = " and ".join(f"{{{word}}}" for word in words)
+        verb = "stands where {} belongs" if len(labels) == 1 else "stand where {} belong"
         for written, function in _rows(words["a"].shape):
             says = " and ".join(written.replace("{0}", f"{{{word}}}") for word in words)
-            changes: Changes = {label: _put(function, [label]) for label in (first, second)}
-            yield StepEdit("other-formula", f"{says} stand where {{a}} and {{b}} belong", changes, words, 3)
+            changes: Changes = {label: _put(function, [label]) for label in labels}
+            yield StepEdit("other-formula", f"{says} {verb.format(named)}", changes, words, 3, written)
 
 
 def _other_functions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -153,7 +158,7 @@ def _other_functions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
         for written, function in _rows(below.shape):
             says = f"{written.replace('{0}', name)} stands where {{right}} belongs"
             words = {"right": tensor, "below": below}
-            yield StepEdit("other-formula", says, {number: _put(function, [part])}, words, 3)
+            yield StepEdit("other-formula", says, {number: _put(function, [part])}, words, 3, written)
 
 
 Run = tuple[int, Callable[[int], Part], Array]

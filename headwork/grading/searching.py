@@ -26,11 +26,12 @@ from headwork.numbers.operations import Node
 # How rare a mistake is, in bits, by its cost; an authored one; what nobody lists, and a slip, which one wrong
 # number among many mostly is.
 LEAST_BITS, COST_BITS, AUTHORED, UNLISTED, SLIP = 1.0, 3.0, 3.5, 3.0, 1.0
+RARE = 8.0  # formulas that nobody listed are tried beside an edit that is rarer
 PARTLY_BITS = 8.0  # to make a mistake in some rows only
 RERUN_BITS = 3.0  # to work a step out from the inputs, not from the steps before it
-CLOSE, CLOSE_IF_FEW, FEW_BITS = 3.0, 4.5, 6.0  # what is rarer than the likeliest by so many bits is told
-# beside it, and more of that where the numbers hold little
-BELIEVED, CERTAIN = 0.3, 0.8  # of the probability
+CLOSE, FEW_BITS = 4.5, 6.0  # what is rarer than the likeliest by so many bits is told beside it, and one more
+# where the numbers hold less
+BELIEVED, BELIEVED_COUNTS, CERTAIN = 0.3, 0.2, 0.8  # of the probability
 PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
 MAX_TIES = 3  # told as "either ... or ...", at most
 MAX_SINGLES = 70  # edits that are tried in pairs
@@ -53,24 +54,23 @@ def search(
 
     The others that give them too come last, as thin. ``anew`` tries authored ones on the inputs alone.
     """
-    target, matches = Target(wrong), list[Match]()
-    for graph in _graphs(case, wrong):
-        fully, partly = _single(graph, target, graph.base is wrong.bases[1])
-        matches = fully or [*_misread(graph, target), *partly]
-        if partly and not fully:
-            matches += _formulas(graph, target)
-        if matches:
-            break
+    target, graphs = Target(wrong), list(_graphs(case, wrong))
+    found = [_single(graph, target, graph.base is wrong.bases[1]) for graph in graphs]
+    matches = next((fully for fully, _ in found if fully), [])
+    for graph, (_, partly) in zip(graphs, found, strict=True):
+        matches = matches or [*_misread(graph, target), *partly]
+    if matches and min(match.bits for match in matches) > RARE:
+        matches += _formulas(matches[0].graph, target)
     if not matches and not authored and wrong.bases[1]:
         whole_way = step_graph(case, wrong.path, {})
-        found = _single(whole_way, target, False, most=2)[0] if whole_way else []
-        matches = [replace(match, bits=match.bits + RERUN_BITS) for match in found]
+        anew_found = _single(whole_way, target, False, most=2)[0] if whole_way else []
+        matches = [replace(match, bits=match.bits + RERUN_BITS) for match in anew_found]
         authored = [replace(cause, bits=RERUN_BITS) for cause in anew()]
     if not matches and not authored:
-        matches = next(filter(None, (_formulas(graph, target) for graph in _graphs(case, wrong))), [])
-    found, known = _different(case, sorted(matches, key=lambda match: match.bits), authored)
+        matches = next(filter(None, (_formulas(graph, target) for graph in graphs)), [])
+    different, known = _different(case, sorted(matches, key=lambda match: match.bits), authored)
     candidates = [replace(cause, bits=AUTHORED + cause.bits) for cause in authored]
-    candidates += _causes(case, wrong, found)
+    candidates += _causes(case, wrong, different)
     beside = [replace(cause, doubt="beside") for cause in _causes(case, wrong, known)]
     return _likeliest(target, candidates, beside, _counted(case))
 
@@ -91,8 +91,8 @@ def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], who
     if not distinct:
         return []
     least = min(cause.bits for cause in distinct.values())
-    close = CLOSE_IF_FEW if target.information < FEW_BITS or target.empty else CLOSE
-    chosen = [cause for cause in distinct.values() if cause.bits <= least + close][:MAX_TIES]
+    close = [cause for cause in distinct.values() if cause.bits <= least + CLOSE]
+    chosen = close[: MAX_TIES + (target.information < FEW_BITS or target.empty)]
     one_of_many = target.wrong.cells.sum() == 1 < target.wrong.cells.size and not whole
     shown = target.information + (SLIP if one_of_many else UNLISTED)
     every = sum(2.0**-x.bits for x in distinct.values()) + 2.0**-shown + target.slip
@@ -101,7 +101,8 @@ def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], who
     doubtful = share < CERTAIN or one_of_many or little
     zeros = target.empty and not target.values.any()  # much gives zeros
     nothing = zeros and len(distinct) > 1 and all(cause.edit for cause in chosen)
-    doubt = "thin" if share < BELIEVED or nothing else "doubtful" if doubtful else ""
+    believed = BELIEVED_COUNTS if whole else BELIEVED
+    doubt = "thin" if share < believed or nothing else "doubtful" if doubtful else ""
     if len(chosen) > 1:
         tie = "these numbers cannot tell it from the other"
         chosen = [replace(cause, evidence=tie) for cause in chosen]

@@ -7,16 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from headwork.grading.sliding_edits import SLID, banded, sheared_rows
 from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, itself, picked, transposed
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
-SLID = ("signal", "image")  # what a kernel slides over
-ALONG_AXES = {
-    (-2, -1): "",
-    (-1,): ", and that only to the left and right",
-    (-2,): ", and that only above and below",
-}
 MANY = 8  # slices of an axis that are changed one by one, at most
 
 
@@ -30,7 +25,7 @@ def operand_slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
         says = f"entry [{','.join(map(str, cell))}] of {{it}} is left out"
         yield StepEdit("entry-of-{it}-left-out", says, {label: left}, {"it": tensor}, 2)
     yield from _squares(graph, label)
-    yield from _sheared(graph, label, label, tensor) if label == "matrix" else ()
+    yield from sheared_rows(graph, label, label, tensor) if label == "matrix" else ()
     for axis, size in enumerate(tensor.shape):
         if not 2 <= size <= MANY:
             continue
@@ -86,9 +81,16 @@ def operand_slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
 
 
 def _squares(graph: StepGraph, label: str) -> Iterator[StepEdit]:
-    """Of a square matrix the diagonal alone, or the blocks of the heads on it; the columns dealt out to heads."""
+    """Of a square matrix the diagonal alone, or the blocks of heads on it; the columns dealt out to heads."""
     tensor, heads = graph.known[label], graph.case.options.get("heads")
     rows, columns = tensor.shape[-2:] if len(tensor.shape) > 1 else (0, 1)
+    if rows == columns > 1 and any(name in graph.case.inputs for name in SLID) and "kernel" in label:
+        first = np.broadcast_to(np.eye(rows)[:1].T @ np.ones((1, columns)), tensor.shape)
+        part = Node("multiply", (transposed(label), constant(label, first)), {})
+        says = (
+            "the first entry of the matrix product of window and {it} is taken, not the sum of the products"
+        )
+        yield StepEdit("matrix-product-with-{it}", says, {label: part}, {"it": tensor}, 2)
     if rows == columns > 1:
         eye = constant(label, np.broadcast_to(np.eye(rows), tensor.shape))
         says, part = "only the diagonal of {it} is used", Node("multiply", (label, eye), {})
@@ -101,7 +103,9 @@ def _squares(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     if len(tensor.shape) == 3 and heads and tensor.shape[1] == heads and label in graph.base:
         turned = Node("reshape", (label,), {"shape": (len(tensor.array), columns, heads)})
         says = "the columns of {it} are dealt out to the heads in turn; each head takes a block of them"
-        yield StepEdit("{it}-interleaved", says, {label: transposed(turned)}, {"it": tensor}, 1, "interleaved")
+        yield StepEdit(
+            "{it}-interleaved", says, {label: transposed(turned)}, {"it": tensor}, 0.8, "interleaved"
+        )
 
 
 def _along(axis: int, key: Any) -> tuple[Any, ...]:
@@ -173,38 +177,6 @@ def _other_places(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
         yield StepEdit("half-of-{it}", says, part, words, cost, "halves")
     every: Changes = {number: 0}
     yield StepEdit("all-of-{it}", "all of {it} are taken, not every second one", every, words)
-
-
-def borders(graph: StepGraph, rows: list[dict[str, Any]]) -> Iterator[StepEdit]:
-    """What a kernel slides over with another border than was asked for: the mechanism is run again."""
-    name = next((name for name in SLID if name in graph.case.inputs), "")
-    if not name or "padding" not in graph.case.options:
-        return
-    tensor, wide = graph.known[name], graph.case.options["padding"]
-    array, axes = tensor.array, (-1,) if name == "signal" else (-2, -1)
-    taps = next(graph.known[x].shape[-1] for x in ("kernel", "kernels") if x in graph.known)
-    for row in (row for row in rows if row["padded"] == bool(wide)):
-        for along, where in ALONG_AXES.items() if len(axes) > 1 else [((-1,), "")]:
-            many = [end * (wide or taps - 1) for end in row["ends"]]
-            ends = [many if axis - array.ndim in along else (0, 0) for axis in range(array.ndim)]
-            mode: Any
-            mode, value = ("constant", 1.0) if row["mode"] == "ones" else (row["mode"], 0.0)
-            values = {"constant_values": value} if mode == "constant" else {}
-            changed = {name: np.pad(array, ends, mode, **values), "padding": 0}
-            cause, cost = f"border-{row['mode']}", row["cost"] + bool(where)
-            yield StepEdit(cause, row["says"] + where, {}, {}, cost, "border", changed)
-    for first, last, says in ((1, 0, "the first"), (0, 1, "the last"), (1, 1, "the first and the last")):
-        for axis in axes:
-            kept = {name: array.take(range(first, array.shape[axis] - last), axis)}
-            word = "position" if len(axes) == 1 else "column" if axis == -1 else "row"
-            said = f"{says} {word} of {{it}} is left out"
-            yield StepEdit("end-of-{it}-left-out", said, {}, {"it": tensor}, 2, "border", kept)
-    if "kernel" in graph.known:
-        gaps = graph.known["kernel"].array
-        for axis in axes:
-            gaps = np.insert(gaps, range(1, gaps.shape[axis]), 0.0, axis)
-        says = "a position is left out between the taps of the kernel"
-        yield StepEdit("kernel-with-gaps", says, {}, {}, 2, "", {"kernel": gaps})
 
 
 def terms_left_out(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -287,6 +259,12 @@ def parts_side_by_side(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
         says = "{a} is left out" if named else "part {i} is left out"
         node = Node("cat", kept, tensor.node.options)
         yield StepEdit("{a}-left-out", says, {number: node}, words)
+    factors = {place: _two_factors(operands[place]) for place in places if operands[0].array.size == 1}
+    for place, pair in factors.items():
+        for order in permutations((*(i for i in places if i != place), *pair)) if pair else ():
+            words = {"a": pair[0].operands[0], "b": pair[1].operands[0]}
+            changes: Changes = {number: Node("cat", order, tensor.node.options)}
+            yield StepEdit("{a}-and-{b}-apart", "{a} and {b} stand apart, not multiplied", changes, words, 2)
     for i, j in combinations(places, 2) if operands[0].array.size == 1 else ():
         joined: Any = Node("multiply", (i, j), {})
         kept = tuple(joined if x == i else x for x in places if x != j)
@@ -299,46 +277,12 @@ def parts_side_by_side(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
             yield StepEdit("joined-in-other-order", "the parts stand in another order", {number: node}, {}, 2)
 
 
-def _sheared(graph: StepGraph, key: int | str, it: Any, tensor: HandTensor) -> Iterator[StepEdit]:
-    """The rows of a banded matrix shifted by another number of places than they must be."""
-    if len(tensor.shape) != 2 or not (tensor.array == 0).any() or tensor.shape[1] < 3:
-        return
-    rows, columns = np.indices(tensor.shape)
-    stride = int(graph.case.options.get("stride", 1))
-    for shift, cause, says in (
-        (stride, "rows-not-shifted", "every row starts where the first does; each must be shifted"),
-        (-stride, "rows-shifted-twice", "each row is shifted twice as far as it must be"),
-        (2 * stride, "rows-shifted-backwards", "the rows are shifted to the left, not to the right"),
-    ):
-        sheared = picked(it, (rows, (columns + shift * rows) % tensor.shape[1]))
-        inside = (columns + shift * rows < tensor.shape[1]) & (columns + shift * rows >= 0)
-        cut = Node("multiply", (sheared, constant(it, inside.astype(float))), {})
-        yield from (StepEdit(cause, says, {key: whole}, {}, 2) for whole in (sheared, cut))
-
-
-def _banded(graph: StepGraph) -> Iterator[StepEdit]:
-    """A banded matrix whose kernels go round at the ends, or are pushed back in, where they must be cut off."""
-    taps = next((x for x in ("kernel", "kernels") if graph.path == "matrix" and x in graph.known), "")
-    if not taps:
-        return
-    size, length = graph.known[taps].shape[-1], graph.result.shape[-1]
-    options = graph.case.options
-    starts = np.arange(len(graph.result.array)) * options.get("stride", 1) - options.get("padding", 0)
-    for cause, says, moved in (
-        ("kernel-goes-round", "the kernel goes round at the ends; it must be cut off there", starts),
-        ("kernel-pushed-in", "at the ends the kernel is pushed back in", starts.clip(0, length - size)),
-        ("kernel-pushed-in", "at the last end the kernel is pushed back in", starts.clip(max=length - size)),
-    ):
-        rows = []
-        for number, start in enumerate(moved):
-            where = np.zeros((size, length))
-            np.add.at(where, (np.arange(size), (start + np.arange(size)) % length), 1.0)
-            part = picked(taps, number) if taps == "kernels" else taps
-            kept = np.ones(length) if cause == "kernel-goes-round" or start >= 0 else np.arange(length) < size
-            row = Node("matmul", (part, constant(taps, where * kept)), {})
-            rows.append(Node("unsqueeze", (row,), {"axis": 0}))
-        changes: Changes = {len(graph.operations) - 1: Node("cat", tuple(rows), {"axis": 0})}
-        yield StepEdit(cause, says, changes, {}, 2)
+def _two_factors(part: HandTensor) -> tuple[Node, ...]:
+    """The two factors of one size of a shape, as sizes; none where it is no product."""
+    product = part.node.operands[0] if part.node.operation in ("unsqueeze", "reshape") else part
+    if product.node.operation != "multiply" or product.shape:
+        return ()
+    return tuple(Node("reshape", (x,), {"shape": part.shape}) for x in product.node.operands)
 
 
 def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
@@ -355,8 +299,8 @@ def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
         yield StepEdit("identity-added", says, {number: Node("add", (it, like), {})}, {}, 2)
         yield StepEdit("diagonal-alone", "1 stands on the diagonal, 0 elsewhere", {number: like}, {}, 2)
     places = range(len(result.shape))
-    yield from _sheared(graph, number, it, result)
-    yield from _banded(graph)
+    yield from sheared_rows(graph, number, it, result)
+    yield from banded(graph)
     for axis, size in enumerate(result.shape):
         if not 2 <= size <= MANY:
             continue
