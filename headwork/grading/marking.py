@@ -99,9 +99,8 @@ class Marker:
         self.entries[path] = entries = readings[0]
         if entries.shape != expected.shape:
             mark = self._wrong(path, entries, max_points)
-            with suppress(NotApplicable):  # later steps follow from it where they can be worked out at all
-                if not entries.blank.any() and self.case.run({**self.own, path: entries.values}):
-                    self._continue_from(path, entries, entries.values, right=False)
+            if not entries.blank.any() and self._can_follow({**self.own, path: entries.values}):
+                self._continue_from(path, entries, entries.values, right=False)
             return mark
         accepted: StepMark | None = None
         for reading in readings:
@@ -115,6 +114,11 @@ class Marker:
         values = np.where(entries.blank, expected, entries.values)
         self._continue_from(path, entries, values, right=accepted is not None and accepted.right)
         return accepted or replace(self._wrong(path, entries, max_points), remark=remark)
+
+    def _can_follow(self, own: Steps) -> bool:
+        """Whether later steps can be worked out from numbers of another shape."""
+        steps = self.case.run(own)
+        return any(steps[path].shape != self.key[path].shape for path in steps if path not in own)
 
     def _continue_from(self, path: str, entries: Entries, values: Array, *, right: bool) -> None:
         """Later steps follow from these numbers."""

@@ -29,8 +29,8 @@ LEAST_BITS, COST_BITS, AUTHORED, UNLISTED, SLIP = 1.0, 3.0, 3.5, 3.0, 1.0
 RARE = 8.0  # formulas that nobody listed are tried beside an edit that is rarer
 PARTLY_BITS = 8.0  # to make a mistake in some rows only
 RERUN_BITS = 3.0  # to work a step out from the inputs, not from the steps before it
-CLOSE, FEW_BITS = 4.5, 6.0  # what is rarer than the likeliest by so many bits is told beside it, and one more
-# where the numbers hold less
+CLOSE, CLOSE_IF_FEW, FEW_BITS = 4.0, 4.5, 6.0  # what is rarer than the likeliest by so many bits is told
+# beside it, and more of that, and one more, where the numbers hold little
 BELIEVED, BELIEVED_COUNTS, CERTAIN = 0.3, 0.2, 0.8  # of the probability
 PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
 MAX_TIES = 3  # told as "either ... or ...", at most
@@ -91,8 +91,9 @@ def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], who
     if not distinct:
         return []
     least = min(cause.bits for cause in distinct.values())
-    close = [cause for cause in distinct.values() if cause.bits <= least + CLOSE]
-    chosen = close[: MAX_TIES + (target.information < FEW_BITS or target.empty)]
+    few = target.information < FEW_BITS or target.empty
+    close = CLOSE_IF_FEW if few else CLOSE
+    chosen = [cause for cause in distinct.values() if cause.bits <= least + close][: MAX_TIES + few]
     one_of_many = target.wrong.cells.sum() == 1 < target.wrong.cells.size and not whole
     shown = target.information + (SLIP if one_of_many else UNLISTED)
     every = sum(2.0**-x.bits for x in distinct.values()) + 2.0**-shown + target.slip
