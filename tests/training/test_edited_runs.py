@@ -17,9 +17,9 @@ import pytest
 from PIL import Image
 
 from headwork import training
-from headwork.checkpoint_files import as_json, manifest
+from headwork.checkpoint_files import manifest, to_json_bytes
 from headwork.errors import HeadworkError, InputError
-from headwork.lab.sources import open_files
+from headwork.lab.known_models import open_files
 from headwork.training.checkpoints import step_folders
 
 MISSING = object()
@@ -88,7 +88,7 @@ def edited(folder: Path, name: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
     lines = name.endswith(".jsonl")
     data = [json.loads(line) for line in good.splitlines()] if lines else json.loads(good)
     for place, value, whole in edits(data):
-        file.write_bytes(as_lines(whole) if lines else as_json(whole))
+        file.write_bytes(as_lines(whole) if lines else to_json_bytes(whole))
         if file.name != "manifest.json":
             renew(file.parent)
         yield place, value
