@@ -307,10 +307,10 @@ def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[s
     """A classifier or an encoder of texts, or a language model, on the tokens of one text."""
     words, special, padding, tokenizer = [str(n) for n in ids], [False] * len(ids), 0, model.tokenizer
     if tokenizer is not None:
-        words = [tokenizer.word(n).strip() or tokenizer.names[n] for n in ids]
-        special = [tokenizer.names[n] in SPECIAL_TOKENS for n in ids]
+        words = [tokenizer.token_text(n).strip() or tokenizer.token_names[n] for n in ids]
+        special = [tokenizer.token_names[n] in SPECIAL_TOKENS for n in ids]
         padding = next(
-            (tokenizer.numbers[x] for x in ("[MASK]", *SPECIAL_TOKENS) if x in tokenizer.numbers), 0
+            (tokenizer.token_ids[x] for x in ("[MASK]", *SPECIAL_TOKENS) if x in tokenizer.token_ids), 0
         )
     parts = tuple(number for number, left_out in enumerate(special) if not left_out)
     kind, tokens = model.definition.slug, np.array([ids], np.int64)
@@ -341,9 +341,11 @@ def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[s
 
     whole = inputs(np.zeros((1, len(parts)), bool))
     if kind == "language":
-        names_by_number = {} if tokenizer is None else {n: tokenizer.word(n) for n in tokenizer.names}
+        names_by_number = (
+            {} if tokenizer is None else {n: tokenizer.token_text(n) for n in tokenizer.token_names}
+        )
         classes = tuple(names_by_number.get(n, f"token {n}") for n in range(model.config.vocabulary))
-    name_of = tokenizer.names[padding] if tokenizer else f"token {padding}"
+    name_of = tokenizer.token_names[padding] if tokenizer else f"token {padding}"
     how = "masked" if masked else f"replaced by {name_of}"
     first = getattr(model.config, "pooling", "") == "first"
     return ModelOnInput(

@@ -104,22 +104,22 @@ def b3(solution: Solution) -> None:
     solution.show(clear.table())
     solution.show(clear.figure())
     solution.confirm("one score of every query changes", (clear.alignment != 0).all())
-    within = (clear.moved <= clear.bound + 1e-15).all()
+    within = (clear.output_moved <= clear.worst_case + 1e-15).all()
     solution.confirm("no output moves further than the worst case", within)
-    worst = near.bound[:, 0]
+    worst = near.worst_case[:, 0]
     solution.confirm(
         "the worst case grows with beta", (np.diff(worst) > -1e-12).all() and worst[-1] > 100 * worst[0]
     )
-    flipped = near.before[-1, 0, 0] > 0.999999 and near.after[-1, 0, 1] > 0.999999
+    flipped = near.weights_before[-1, 0, 0] > 0.999999 and near.weights_after[-1, 0, 1] > 0.999999
     solution.confirm("at a near-tie and large beta, 0.002 flips the winner entirely", flipped)
     solution.show(near.table())
-    peak = int(np.argmax(clear.moved[:, 0]))
+    peak = int(np.argmax(clear.output_moved[:, 0]))
     solution.confirm(
         "with a clear winner the change first grows, then dies out",
-        0 < peak < len(clear.betas) - 1 and clear.moved[-1, 0] < clear.moved[peak, 0] / 100,
+        0 < peak < len(clear.betas) - 1 and clear.output_moved[-1, 0] < clear.output_moved[peak, 0] / 100,
     )
-    solution.confirm("a large delta dominates where q.delta > 0", large.after[0, 0, 1] > 0.999)
-    solution.confirm("and vanishes where q.delta < 0", large.after[0, 1, 1] < 1e-9)
+    solution.confirm("a large delta dominates where q.delta > 0", large.weights_after[0, 0, 1] > 0.999)
+    solution.confirm("and vanishes where q.delta < 0", large.weights_after[0, 1, 1] < 1e-9)
 
 
 @problem("Several heads, and grouped convolution")

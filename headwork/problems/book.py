@@ -19,7 +19,7 @@ from headwork.files import load_package_toml
 from headwork.numbers import HandTensor
 from headwork.numbers.typed import read_tensor
 from headwork.readings import Trace, TraceValue
-from headwork.readings.showing import trace_data
+from headwork.readings.trace_document import trace_data
 
 GROUPS = {
     "A": "Patches and self-attention by hand",
