@@ -25,6 +25,8 @@ MAX_COEFFICIENTS_TO_FACTOR = 10_000
 MAX_OPERATIONS_TO_TIDY = 400
 LARGEST_FRACTION = 5000
 MAX_DIGITS_TO_COMPARE = 400
+MAX_TERMS_TO_TIDY = 15_000  # of a whole trace: about two seconds
+MAX_PARTS_TO_SHOW = 250_000
 MAX_ROOT_ORDER = 27_720  # of the first twelve roots together
 LONGEST_POWER = 10_000  # bits
 
@@ -124,17 +126,10 @@ def tidy(value: Any) -> Any:
     >>> print(tidy(2 * sympy.E / (2 * sympy.E + sympy.exp(2) + 1)))
     2*E/(1 + E)**2
     """
-    if (
-        value.is_Atom
-        or value.is_Rational
-        or _length(value) > 4 * MAX_OPERATIONS_TO_TIDY  # which takes less time to find out
-        or value.count_ops() > MAX_OPERATIONS_TO_TIDY
-        or _has_root_of_exponentials(value)
-    ):
+    if not _can_be_tidied(value):
         return value
-    if not value.has(sympy.Add) or sum(_fraction_size(value)) > LARGEST_FRACTION:
-        return value
-    numerator, denominator = sympy.fraction(sympy.together(value))
+    factors = value.args if value.is_Mul else (value,)  # cells of a row share their denominator
+    numerator, denominator = sympy.fraction(sympy.Mul(*map(_together, factors)))
     if denominator == 1:
         if not _expandable(numerator):
             return numerator
@@ -148,6 +143,36 @@ def tidy(value: Any) -> Any:
     # A sum of names says more than its fraction, if that is not shorter.
     named = any(hasattr(symbol, "definition") for symbol in value.atoms(sympy.Dummy))
     return value if named and tidied.count_ops() >= value.count_ops() else tidied
+
+
+@lru_cache(maxsize=20_000)
+def _can_be_tidied(value: Any) -> bool:
+    """Whether it is a sum or fraction, and small enough to rewrite."""
+    return not (
+        value.is_Atom
+        or value.is_Rational
+        or _length(value) > 4 * MAX_OPERATIONS_TO_TIDY  # which takes less time to find out
+        or value.count_ops() > MAX_OPERATIONS_TO_TIDY
+        or _has_root_of_exponentials(value)
+        or not value.has(sympy.Add)
+        or sum(_fraction_size(value)) > LARGEST_FRACTION
+    )
+
+
+def few_enough_to_tidy(values: Iterable[Any]) -> bool:
+    """Whether all numbers of a trace can be tidied within seconds; refused if writing them takes that long."""
+    different = set(values)
+    if (parts := sum(map(_length, different))) > MAX_PARTS_TO_SHOW:
+        raise TooLarge(
+            f"the exact numbers have {parts:,} parts together; at most {MAX_PARTS_TO_SHOW:,} are written. "
+            "Leave out --exact to work in decimals, or take fewer or shorter numbers."
+        )
+    return sum(sum(_fraction_size(v)) for v in different if _can_be_tidied(v)) <= MAX_TERMS_TO_TIDY
+
+
+@lru_cache(maxsize=20_000)
+def _together(value: Any) -> Any:
+    return sympy.together(value)
 
 
 @lru_cache(maxsize=20_000)
@@ -233,7 +258,7 @@ def _exponential_bases(value: Any) -> dict[Any, Any]:
         groups.setdefault(rest, []).append((one, content))
     swaps = {}
     for rest, members in groups.items():
-        unit = reduce(sympy.gcd, (content for _, content in members), sympy.S.Zero)
+        unit = reduce(sympy.Rational.gcd, (content for _, content in members), sympy.S.Zero)
         stand_in = sympy.Dummy(positive=True)
         for one, content in members:
             swaps[one] = (stand_in, int(content / unit), sympy.exp(rest * unit))

@@ -35,6 +35,7 @@ class TraceValue:
     formula: str = ""
     fixed: tuple[tuple[int, int], ...] = ()
     names: tuple[Any, ...] = ()  # that it brings, for exact numbers too long for a cell
+    tidied: bool = True  # exact numbers are simplified where they are shown
 
     @property
     def _free_axes(self) -> list[int]:
@@ -69,12 +70,16 @@ class TraceValue:
 
     @property
     def exact(self) -> Any:
-        """Tidy exact numbers as an array, or None where the problem was worked in decimals."""
+        """Exact numbers as an array, or None where the problem was worked in decimals."""
         if not self.raw.exact:
             return None
+        return map_cells(self.tidy, self.tensor.array)
+
+    def tidy(self, number: Any) -> Any:
+        """An exact number as it is shown in this trace."""
         from headwork.numbers.exact import tidy
 
-        return map_cells(tidy, self.tensor.array)
+        return tidy(number) if self.tidied and hasattr(number, "free_symbols") else number
 
     def take(self, axis: str, index: int) -> "TraceValue":
         """One index along a named axis: ``head 2``."""
@@ -180,7 +185,7 @@ class Trace(Renderable):
             in_numbers=in_text(tree, lambda leaf: self.number_text(leaf.value)),
             exact=self.exact_text(number) if self.exact and decimal != "undefined" else "",
             decimal=decimal,
-            latex=in_latex(tree, lambda leaf: number_latex(leaf.value, self.digits)),
+            latex=in_latex(tree, lambda leaf: number_latex(value.tidy(leaf.value), self.digits)),
             sources=tuple(dict.fromkeys(self._sources(value, inner, tree))),
         )
 
@@ -193,9 +198,9 @@ class Trace(Renderable):
                 yield mask.label, self.inputs[mask.label].full_index(at)
 
     def exact_text(self, value: Any) -> str:
-        from headwork.numbers.exact import exact_text, tidy
+        from headwork.numbers.exact import exact_text
 
-        return with_infinity(exact_text(tidy(value)))
+        return with_infinity(exact_text(self.output.tidy(value)))
 
     def _display_index(self, cell: Cell) -> tuple[int, ...]:
         value = self.inputs.get(cell.label) or self.steps.get(cell.label)
