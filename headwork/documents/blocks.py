@@ -14,7 +14,7 @@ from functools import partialmethod
 from itertools import product
 from typing import Any
 
-from headwork.documents.style import PLAIN, Style
+from headwork.documents.style import PLAIN, Style, spelled_out
 from headwork.documents.views import Attention, Tints
 from headwork.errors import sizes_in_words
 
@@ -258,7 +258,8 @@ class Renderable(ABC):
         """
         from headwork.documents.formats import find_format
 
-        return find_format(name).render(self.document(), style, fragment)
+        content = find_format(name).render(self.document(), style, fragment)
+        return spelled_out(content, colour=style.colour) if isinstance(content, str) else content
 
     def with_code(self, code: str) -> "Document":
         """The document with the code that makes it, for a reader who can run code."""

@@ -38,6 +38,8 @@ PLAIN = Style()
 def spelled_out(text: str, *, colour: bool) -> str:
     """Text without signs that a terminal obeys, other than our own where there is colour.
 
+    They become escapes as JSON has them, so that JSON stays the same.
+
     >>> spelled_out("a\\x1b[2J", colour=True)
     'a\\\\u001b[2J'
     """

@@ -76,10 +76,12 @@ class TraceValue:
         return map_cells(self.tidy, self.tensor.array)
 
     def tidy(self, number: Any) -> Any:
-        """An exact number as it is shown in this trace."""
+        """A number as it is shown in this trace."""
+        if not (self.tidied and hasattr(number, "free_symbols")):  # SymPy takes a second to import
+            return number
         from headwork.numbers.exact import tidy
 
-        return tidy(number) if self.tidied and hasattr(number, "free_symbols") else number
+        return tidy(number)
 
     def take(self, axis: str, index: int) -> "TraceValue":
         """One index along a named axis: ``head 2``."""

@@ -11,7 +11,7 @@ from headwork.documents import blocks, writing
 from headwork.documents.blocks import Document, matrix_of
 from headwork.documents.formulas import plain_formula
 from headwork.documents.renderer import Renderer
-from headwork.documents.style import PLAIN, Style, spelled_out
+from headwork.documents.style import PLAIN, Style
 
 WIDEST_TABLE, WRAPPED = 160, 32  # characters; in a wider table, long cells wrap
 WIDEST_EXACT = 100  # characters; wider exact rows are listed cell by cell
@@ -26,8 +26,7 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
         lines = writer.wrapped(f"{document.title}: {document.about}")
         head = writer.with_bold("\n".join(lines), document.title)
     pieces = (piece.rstrip("\n") for piece in writer.pieces(document.blocks))
-    text = "\n\n".join(piece for piece in (head, *pieces) if piece) + "\n"
-    return spelled_out(text, colour=style.colour)
+    return "\n\n".join(piece for piece in (head, *pieces) if piece) + "\n"
 
 
 class Text(Renderer):
