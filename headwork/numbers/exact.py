@@ -160,7 +160,7 @@ def _can_be_tidied(value: Any) -> bool:
 
 
 def few_enough_to_tidy(values: Iterable[Any]) -> bool:
-    """Whether all numbers of a trace can be tidied within seconds; refused if writing them takes that long."""
+    """Whether all numbers of a trace can be tidied within seconds; refused if writing takes that long."""
     different = set(values)
     if (parts := sum(map(_length, different))) > MAX_PARTS_TO_SHOW:
         raise TooLarge(
