@@ -21,13 +21,13 @@ from typing import Any
 from benchmarks.report import RESULTS, machine
 from headwork.data.fetching import to_stderr
 from headwork.documents import Table, save_plot
-from headwork.errors import unknown
+from headwork.errors import unknown_name
 from headwork.files import write_atomic
 from headwork.inspection.run_comparison import compare_curves
 from headwork.inspection.run_report import head_figure
-from headwork.training.folders import load_run
 from headwork.training.preparation import prepare
 from headwork.training.progress import format_duration
+from headwork.training.run_folders import load_run
 
 COMMANDS = {
     **{f"vision-10-{seed}": f"train vision --epochs 10 --set seed={seed}" for seed in range(3)},
@@ -111,7 +111,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(COMMANDS))
     for name in parser.parse_args().names:
         if name not in COMMANDS:
-            print(unknown("headline run", name, COMMANDS), file=sys.stderr)
+            print(unknown_name("headline run", name, COMMANDS), file=sys.stderr)
             return 2
         code = train_and_keep(name)
         if code:

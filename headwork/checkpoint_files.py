@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.errors import HeadworkError, InputError, check_known, cut
+from headwork.errors import HeadworkError, InputError, check_known, truncate
 from headwork.files import MAX_JSON, open_file, parse_json, read_text, write_atomic
 from headwork.libc import swap_directories
 
@@ -28,8 +28,8 @@ PARAMETERS, TOKENIZER = "model.safetensors", "tokenizer.json"
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 MAX_HEADER, MAX_AXES = 4_000_000, 64
 BFLOAT16 = np.dtype([("bits", "<u2")])  # numpy has none: these are the upper halves of float32 numbers
-KINDS: dict[str, Any] = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": BFLOAT16, "BOOL": "?", "I8": "i1"}
-KINDS |= {"I64": "<i8", "I32": "<i4", "I16": "<i2", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1"}
+DTYPES: dict[str, Any] = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": BFLOAT16, "BOOL": "?", "I8": "i1"}
+DTYPES |= {"I64": "<i8", "I32": "<i4", "I16": "<i2", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1"}
 
 
 # --- safetensors --------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ def read_tensors(data: bytes, where: str | Path) -> dict[str, NDArray[Any]]:
     {'x': array([0., 0.], dtype=float32)}
     """
     try:
-        stored = _stored_tensors(data)
+        stored = _parse_tensors(data)
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"{where}: not a complete safetensors file ({error}). Fetch or save it again."
@@ -51,20 +51,20 @@ def read_tensors(data: bytes, where: str | Path) -> dict[str, NDArray[Any]]:
         finite = np.isfinite(values) if values.dtype.kind == "f" else bits is None or ~bits & 0x7F80 != 0
         if not np.all(finite):
             raise InputError(
-                f"{where}: the tensor '{cut(name, 200)}' holds numbers that are not finite (NaN or "
+                f"{where}: the tensor '{truncate(name, 200)}' holds numbers that are not finite (NaN or "
                 "infinity), so nothing could be predicted. Fetch or train it again."
             )
     return stored
 
 
-def half_as_float32(values: NDArray[Any]) -> NDArray[Any]:
+def half_to_float32(values: NDArray[Any]) -> NDArray[Any]:
     """Half precision as float32, everything else as it is."""
     if values.dtype == BFLOAT16:
         return (values["bits"].astype("<u4") << 16).view("<f4")
     return values.astype(np.float32) if values.dtype == np.float16 else values
 
 
-def _stored_tensors(data: bytes) -> dict[str, NDArray[Any]]:
+def _parse_tensors(data: bytes) -> dict[str, NDArray[Any]]:
     """Each tensor as it lies in the file; a ValueError says what is wrong."""
     length = int.from_bytes(data[:8], "little")
     start = 8 + length
@@ -76,17 +76,19 @@ def _stored_tensors(data: bytes) -> dict[str, NDArray[Any]]:
     header.pop("__metadata__", None)
     spans, result = [], {}
     for name, entry in header.items():
-        what = f"the tensor '{cut(name, 200)}'"
+        what = f"the tensor '{truncate(name, 200)}'"
         if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
             raise ValueError(f"{what} needs dtype, shape and data_offsets, and nothing else")
         kind, shape, span = entry["dtype"], entry["shape"], entry["data_offsets"]
-        if not isinstance(kind, str) or kind not in KINDS:
-            raise ValueError(f"{what} has the dtype {cut(repr(kind), 100)}; known are {', '.join(KINDS)}")
+        if not isinstance(kind, str) or kind not in DTYPES:
+            raise ValueError(
+                f"{what} has the dtype {truncate(repr(kind), 100)}; known are {', '.join(DTYPES)}"
+            )
         sizes = [*shape, *span] if isinstance(shape, list) and isinstance(span, list) else [None]
         whole = all(type(size) is int and 0 <= size < 2**63 for size in sizes)
         if not whole or len(span) != 2 or len(shape) > MAX_AXES:
             raise ValueError(f"{what}: its shape or its data_offsets are not sizes")
-        dtype, count = np.dtype(KINDS[kind]), math.prod(shape)
+        dtype, count = np.dtype(DTYPES[kind]), math.prod(shape)
         if count * dtype.itemsize != span[1] - span[0]:
             raise ValueError(f"{what} of {count:,} numbers does not fit its {span[1] - span[0]:,} bytes")
         spans.append(span)
@@ -105,16 +107,16 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 # --- a folder with a manifest -----------------------------------------------------------------
-def as_json(data: Any) -> bytes:
+def to_json_bytes(data: Any) -> bytes:
     return (json.dumps(data, indent=2) + "\n").encode()
 
 
 def manifest(files: Mapping[str, bytes]) -> bytes:
     """The size and SHA-256 of each file, as manifest.json lists them."""
-    listed = {
+    entries = {
         name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()
     }
-    return as_json({"format": FORMAT, "files": listed})
+    return to_json_bytes({"format": FORMAT, "files": entries})
 
 
 def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> Path:
@@ -123,20 +125,20 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> Path:
         raise InputError(f"{folder}: a link, which is not followed. Choose another folder.")
     target = Path(folder).resolve()
     _check_replaceable(target)
-    fresh = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        fresh.mkdir()
+        temporary.mkdir()
         for name, data in files.items():
-            write_atomic(fresh / name, data)
-        write_atomic(fresh / MANIFEST, manifest(files))
-        _sync(fresh)
-        _put(fresh, target)
-        _sync(target.parent)
+            write_atomic(temporary / name, data)
+        write_atomic(temporary / MANIFEST, manifest(files))
+        _sync_folder(temporary)
+        _move_into_place(temporary, target)
+        _sync_folder(target.parent)
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}. Choose another folder.") from None
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return target
 
 
@@ -148,16 +150,16 @@ def read_folder(
     refuse_pickles(path, needed)
     if not path.is_dir():
         raise InputError(f"{path}: no such folder. Give the folder that save_pretrained wrote.")
-    listed = _manifest(path, (*needed, *optional))
+    entries = _manifest(path, (*needed, *optional))
     for name in needed:
-        if name not in listed:
+        if name not in entries:
             raise InputError(f"{path / MANIFEST}: {name} is not listed, but a checkpoint needs it.")
     for name in optional:
-        if (path / name).exists() and name not in listed:
+        if (path / name).exists() and name not in entries:
             raise InputError(
                 f"{path / MANIFEST}: {name} is there but not listed: it came from elsewhere. Remove it."
             )
-    return {name: _verified(path / name, entry) for name, entry in listed.items() if only in ("", name)}
+    return {name: _read_verified(path / name, entry) for name, entry in entries.items() if only in ("", name)}
 
 
 def refuse_pickles(path: Path, needed: tuple[str, ...] = ()) -> None:
@@ -183,26 +185,26 @@ def _manifest(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
         raise InputError(f"{where}: expected 'format' and 'files', and nothing else.")
     if data["format"] != FORMAT:
         raise InputError(f"{where}: format {data['format']!r}, expected '{FORMAT}'.")
-    listed: dict[str, Any] = data["files"]
-    for name, entry in listed.items():
+    entries: dict[str, Any] = data["files"]
+    for name, entry in entries.items():
         check_known(f"file in {where}", name, known)
         if not isinstance(entry, dict) or entry.keys() != {"bytes", "sha256"}:
             raise InputError(f"{where}: {name} needs 'bytes' and 'sha256', and nothing else.")
-    return listed
+    return entries
 
 
-def _verified(path: Path, entry: Mapping[str, Any]) -> bytes:
+def _read_verified(path: Path, entry: Mapping[str, Any]) -> bytes:
     if not path.exists():
         raise InputError(
             f"{path}: missing, though the manifest lists it. Fetch or save the checkpoint again."
         )
-    data = _content(path, root=path.parent, expected=entry["bytes"])
+    data = _read_whole_file(path, root=path.parent, expected=entry["bytes"])
     if hashlib.sha256(data).hexdigest() != entry["sha256"]:
         raise InputError(f"{path}: damaged or changed: its SHA-256 is not the manifest's. Fetch it again.")
     return data
 
 
-def _content(path: Path, *, root: Path | None = None, expected: Any = None) -> bytes:
+def _read_whole_file(path: Path, *, root: Path | None = None, expected: Any = None) -> bytes:
     """All bytes of a file, whose size is known if it is ours."""
     try:
         with open_file(path, max_bytes=None, root=root) as file:
@@ -233,23 +235,23 @@ def _check_replaceable(target: Path) -> None:
         )
 
 
-def _put(fresh: Path, target: Path) -> None:
+def _move_into_place(temporary: Path, target: Path) -> None:
     """Rename to the target's name. An older folder is exchanged in one step where the system can, so that at
-    every moment one of the two is there, whole; what ``fresh`` then holds is the old one."""
+    every moment one of the two is there, whole; what ``temporary`` then holds is the old one."""
     if not target.exists():
-        os.rename(fresh, target)
-    elif not swap_directories(fresh, target):
-        aside = fresh.with_name(f"{fresh.name}.old")
-        os.rename(target, aside)
+        os.rename(temporary, target)
+    elif not swap_directories(temporary, target):
+        old_name = temporary.with_name(f"{temporary.name}.old")
+        os.rename(target, old_name)
         try:
-            os.rename(fresh, target)
+            os.rename(temporary, target)
         except OSError:
-            os.rename(aside, target)
+            os.rename(old_name, target)
             raise
-        os.rename(aside, fresh)
+        os.rename(old_name, temporary)
 
 
-def _sync(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """A rename is on the disk only when its folder is."""
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -259,7 +261,7 @@ def _sync(folder: Path) -> None:
 
 
 # --- a folder of the transformers library --------------------------------------------------------
-def is_foreign(path: Path) -> bool:
+def is_transformers_folder(path: Path) -> bool:
     """Whether the config is one of the transformers library."""
     try:
         return "model_type" in json.loads(read_text(path / CONFIG, max_bytes=MAX_JSON))
@@ -267,7 +269,7 @@ def is_foreign(path: Path) -> bool:
         return False
 
 
-def read_foreign_folder(path: Path) -> dict[str, bytes]:
+def read_transformers_folder(path: Path) -> dict[str, bytes]:
     """The files of a folder of the transformers library, verified if it has a manifest of ours."""
     if (path / MANIFEST).exists():
         return read_folder(path, needed=(CONFIG, PARAMETERS), optional=(TOKENIZER,))
@@ -282,4 +284,4 @@ def read_foreign_folder(path: Path) -> dict[str, bytes]:
                 f"{path}: {name} is missing. Give the folder of one model of the transformers library."
             )
     names = [name for name in (CONFIG, PARAMETERS, TOKENIZER) if (path / name).is_file()]
-    return {name: _content(path / name) for name in names}
+    return {name: _read_whole_file(path / name) for name in names}

@@ -6,21 +6,23 @@ from difflib import get_close_matches
 MAX_MESSAGE = 4_000  # characters: an error quotes what came, and that may be a file of megabytes
 
 
-def cut(text: str, most: int = MAX_MESSAGE) -> str:
+def truncate(text: str, max_length: int = MAX_MESSAGE) -> str:
     """The text, without its middle where it is too long.
 
-    >>> cut("a very long text", 12), cut("short", 9)
+    >>> truncate("a very long text", 12), truncate("short", 9)
     ('a very l...t', 'short')
     """
-    start = 2 * most // 3
-    return text if len(text) <= most else f"{text[:start]}...{text[len(text) - (most - 3 - start) :]}"
+    if len(text) <= max_length:
+        return text
+    start = 2 * max_length // 3
+    return f"{text[:start]}...{text[len(text) - (max_length - 3 - start) :]}"
 
 
 class HeadworkError(Exception):
     """Everything this package raises on purpose; the command line shows it without a traceback."""
 
     def __init__(self, message: object = "") -> None:
-        super().__init__(cut(str(message)))
+        super().__init__(truncate(str(message)))
 
 
 class InputError(HeadworkError, ValueError):
@@ -31,14 +33,14 @@ class TooLarge(InputError):
     """The work was refused by its size, before it began."""
 
 
-def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
     """An unknown name, with the nearest known one.
 
-    >>> print(unknown("mechanism", "atention", ["attention", "softmax"]))
+    >>> print(unknown_name("mechanism", "atention", ["attention", "softmax"]))
     unknown mechanism 'atention'. Did you mean 'attention'? Known: attention, softmax.
     """
     names = list(known)
-    name = cut(str(name), 200)
+    name = truncate(str(name), 200)
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" Did you mean '{close[0]}'?" if close else ""
     return InputError(f"unknown {kind} '{name}'.{hint} Known: {', '.join(names)}.")
@@ -50,13 +52,13 @@ def check_known(kind: str, name: object, known: Collection[str]) -> None:
     >>> check_known("ends", "clamp", ("clamp", "wrap"))
     """
     if name not in known:
-        raise unknown(kind, name, known)
+        raise unknown_name(kind, name, known)
 
 
-def sizes_in_words(shape: Iterable[int], axes: str) -> str:
+def format_shape(shape: Iterable[int], axes: str) -> str:
     """A shape with its axis words; leading axes without a word are numbers only.
 
-    >>> sizes_in_words((7, 6), "key width")
+    >>> format_shape((7, 6), "key width")
     '7 x 6 (key, width)'
     """
     sizes = tuple(shape)

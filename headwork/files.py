@@ -17,7 +17,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from headwork.errors import InputError, cut
+from headwork.errors import InputError, truncate
 
 MAX_TEXT, MAX_JSON, MAX_TOML, MAX_NAME = 10_000_000, 3_000_000, 300_000, 64
 MAX_KEY_DEPTH = 16  # of a.b.c = 1 in TOML, whose reader takes time and memory by its square
@@ -40,13 +40,13 @@ def file_name(name: str) -> str:
 
 def refuse_links(path: str | Path, root: str | Path) -> None:
     """Refuse a link, and ``..``, anywhere below the folder ``root``: it might lead out of it."""
-    place = Path(root)
-    if not Path(path).is_relative_to(place):
-        raise InputError(f"{path}: not in the folder {place}, and nothing else is read here.")
-    for part in Path(path).relative_to(place).parts:
-        place /= part
-        if part == ".." or os.path.islink(place):
-            raise InputError(f"{place}: a link, which is not followed here. Put the file itself there.")
+    folder = Path(root)
+    if not Path(path).is_relative_to(folder):
+        raise InputError(f"{path}: not in the folder {folder}, and nothing else is read here.")
+    for part in Path(path).relative_to(folder).parts:
+        folder /= part
+        if part == ".." or os.path.islink(folder):
+            raise InputError(f"{folder}: a link, which is not followed here. Put the file itself there.")
 
 
 def cache_folder() -> Path:
@@ -77,14 +77,14 @@ def open_file(
     flags = (os.O_RDWR | os.O_CREAT if lock else os.O_RDONLY) | _NO_WAIT | _BINARY
     try:
         handle = os.open(path, flags | (_NO_LINK if root is not None else 0), 0o666)
-        found = os.fstat(handle)
-        if stat.S_ISREG(found.st_mode) and (max_bytes is None or found.st_size <= max_bytes):
+        status = os.fstat(handle)
+        if stat.S_ISREG(status.st_mode) and (max_bytes is None or status.st_size <= max_bytes):
             return os.fdopen(handle, "rb")
         os.close(handle)
     except (OSError, ValueError) as error:  # a ValueError: a NUL in the name
         raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}.") from None
-    if stat.S_ISREG(found.st_mode):
-        raise InputError(f"{path}: {found.st_size:,} bytes; at most {max_bytes:,} are read.")
+    if stat.S_ISREG(status.st_mode):
+        raise InputError(f"{path}: {status.st_size:,} bytes; at most {max_bytes:,} are read.")
     raise InputError(f"{path}: not a plain file. Give a file, not a folder, a pipe or a device.")
 
 
@@ -105,12 +105,12 @@ def read_text(path: str | Path, *, max_bytes: int = MAX_TEXT, root: str | Path |
         raise InputError(f"{path}: not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
 
 
-def own_toml(module: str, name: str) -> dict[str, Any]:
+def load_package_toml(module: str, name: str) -> dict[str, Any]:
     """A TOML file of the package, beside the module (its ``__file__``) that reads it."""
     return tomllib.loads(Path(module).with_name(name).read_text("utf-8"))
 
 
-def new_path(path: Path) -> Path:
+def unused_path(path: Path) -> Path:
     """The path, or the first of path-2, path-3 ... that does not exist yet."""
     names = itertools.chain([path.name], (f"{path.name}-{count}" for count in itertools.count(2)))
     return next(free for name in names if not (free := path.with_name(name)).exists())
@@ -126,7 +126,7 @@ def read_toml(
 def parse_toml(text: str, where: str | Path) -> dict[str, Any]:
     """What a TOML text holds."""
     if deep := _DEEP_KEY.search(text):
-        raise InputError(f"{where}: the key {cut(deep[0], 40)} has more than {MAX_KEY_DEPTH} parts.")
+        raise InputError(f"{where}: the key {truncate(deep[0], 40)} has more than {MAX_KEY_DEPTH} parts.")
     try:
         data = tomllib.loads(text, parse_float=str)
         json.dumps(data, default=str)  # an integer that is too long to be written is no answer to anything
@@ -167,7 +167,7 @@ def write_atomic(path: str | Path, content: str | bytes, *, root: str | Path | N
     target = Path(path)
     # A lone surrogate, which JSON can hold and UTF-8 cannot, becomes a question mark.
     data = content.encode(errors="replace") if isinstance(content, str) else content
-    fresh = target.parent / f".{target.name[:40]}.{secrets.token_hex(4)}"
+    temporary = target.parent / f".{target.name[:40]}.{secrets.token_hex(4)}"
     if root is not None:
         refuse_links(target, root)
     if os.path.exists(target) and not os.path.isfile(target):
@@ -175,15 +175,15 @@ def write_atomic(path: str | Path, content: str | bytes, *, root: str | Path | N
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         # The system applies the umask itself: to ask for it would change it for other threads.
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | _BINARY, 0o666)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | _BINARY, 0o666)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(fresh, target)
+            os.replace(temporary, target)
         except BaseException:
-            fresh.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", error)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
-from headwork.errors import unknown
+from headwork.errors import unknown_name
 
 Value = TypeVar("Value")
 
@@ -132,7 +132,7 @@ class Mechanism:
         for card in self.steps:
             if card.matches(path):
                 return card
-        raise unknown(f"step of {self.slug}", path, [card.name for card in self.steps])
+        raise unknown_name(f"step of {self.slug}", path, [card.name for card in self.steps])
 
 
 MECHANISMS: dict[str, Mechanism] = {}
@@ -140,7 +140,7 @@ RUN_KEYWORDS = ("note", "drop", "kernels", "num_outputs")  # how a mechanism is 
 # A matrix in a formula, to be written as the convention applies it.
 MATRIX = re.compile(r"\{(W_\w'?)\}")
 # Steps of which the last one taken so far is meant, and what stands there where none is.
-IF_TAKEN = re.compile(r"\{([\w ,/<-]+)\|([^{}|]+)\}")
+LAST_TAKEN = re.compile(r"\{([\w ,/<-]+)\|([^{}|]+)\}")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -165,7 +165,7 @@ def get_mechanism(name: str) -> Mechanism:
     """The registered mechanism of that slug (underscores are as good as hyphens)."""
     slug = name.replace("_", "-")
     if slug not in MECHANISMS:
-        raise unknown("mechanism", name, MECHANISMS)
+        raise unknown_name("mechanism", name, MECHANISMS)
     return MECHANISMS[slug]
 
 

@@ -17,60 +17,61 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
-from headwork.errors import InputError, cut
+from headwork.errors import InputError, truncate
 
 MAX_TOKENIZER_BYTES = 100_000_000
 VOCABULARY = {"vocab": 300_000, "merges": 300_000, "added_tokens": 1000}  # may be long; other lists:
 MAX_LIST, MAX_STRING = 16, 1000
-MAX_REMEMBERED = 2**17  # words, and characters, whose answer is kept
+MAX_MEMOISED = 2**17  # words, and characters, whose answer is kept
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(8192, 8203)))
 # BERT's Chinese characters, as the library has them: from the first of each two to before the second.
 IDEOGRAPHS = [0x3400, 0x4DC0, 0x4E00, 0xA000, 0xF900, 0xFB00, 0x20000, 0x2A6E0, 0x2A700, 0x2B820]
 IDEOGRAPHS += [0x2B920, 0x2CEB0, 0x2F800, 0x2FA20]
 # BERT's rules are those of Unicode 8. Marks, punctuation and formats in these ranges came later; a few others
 # were something else then.
-_LATER = """5c8 5ca 61d 61e 7fd 7fe 890 8e3 9fd 9ff a76 a77 afa b00 b53 b56 c04 c3d c77 c78 c84 c85 d00 d01
+_AFTER_UNICODE_8 = """
+5c8 5ca 61d 61e 7fd 7fe 890 8e3 9fd 9ff a76 a77 afa b00 b53 b56 c04 c3d c77 c78 c84 c85 d00 d01
 d3b d3d d81 d82 eba ebb ece ecf 180f 1887 1abf 1af1 1b4e 1b50 1b7d 1b80 1df6 1dfc 2e43 2e64 a82c
 a82d a8c5 a8c6 a8ff a900 a9bd a9be 10d24 10f8a 11070 11075 110c2 110ce 111cf 111d0 1123e 11242
 1133b 1133c 113bb 1145f 11660 1166d 116b9 116ba 1182f 12000 12ff1 16130 16d6d 16f50 16fe2 16fe5
 1cf00 1d129 1d25b 1d25d 1e000 1e6f6 1e944 1e960"""
-LATER = [int(code, 16) for code in _LATER.split()]
-EARLIER = {"\u166d": "Po", "\u1734": "Mn", "\U000111c9": "Po", "\U0001171e": "Mn"}
+AFTER_UNICODE_8 = [int(code, 16) for code in _AFTER_UNICODE_8.split()]
+CHANGED_LATER = {"\u166d": "Po", "\u1734": "Mn", "\U000111c9": "Po", "\U0001171e": "Mn"}
 # Bytes as letters, so that each can be seen: most as themselves, the others from 256 on.
-_SHOWN = {*range(33, 127), *range(161, 173), *range(174, 256)}
-LETTERS = {byte: chr(byte) for byte in _SHOWN}
-LETTERS |= {byte: chr(256 + n) for n, byte in enumerate(sorted({*range(256)} - _SHOWN))}
-BYTES = {letter: byte for byte, letter in LETTERS.items()}
+_PRINTABLE = {*range(33, 127), *range(161, 173), *range(174, 256)}
+BYTE_TO_CHAR = {byte: chr(byte) for byte in _PRINTABLE}
+BYTE_TO_CHAR |= {byte: chr(256 + n) for n, byte in enumerate(sorted({*range(256)} - _PRINTABLE))}
+CHAR_TO_BYTE = {letter: byte for byte, letter in BYTE_TO_CHAR.items()}
 
-Part = dict[str, Any]
-Change = Callable[[str], str]
+Json = dict[str, Any]
+Normalizer = Callable[[str], str]
 Ids = tuple[int, ...]
 Merges = dict[tuple[int, int], tuple[int, int]]  # two tokens, to the rank of the merge and what they become
 
 
-def read_tokenizer_json(data: bytes, where: str | Path) -> "PlainTokenizer":
+def read_tokenizer_json(data: bytes, where: str | Path) -> "PythonTokenizer":
     """The tokenizer of a tokenizer.json, without the padding that its author's last script set."""
     try:
-        return PlainTokenizer(json.loads(data, object_hook=_check_lengths))
+        return PythonTokenizer(json.loads(data, object_hook=_check_lengths))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise InputError(f"{where}: not a tokenizer that can be read here ({reason}).") from None
 
 
-def _check_lengths(node: Part) -> Part:
+def _check_lengths(node: Json) -> Json:
     """Refuse what would take much more time or memory than its file and its texts."""
     for name, value in node.items():
         strings = [name, *([value] if isinstance(value, str) else [])]
         if name in VOCABULARY and isinstance(value, (dict, list)):
             strings += map(str, value)
         if isinstance(value, (dict, list)) and len(value) > VOCABULARY.get(name, MAX_LIST):
-            raise ValueError(f"{cut(name, 100)} has {len(value):,} parts")
+            raise ValueError(f"{truncate(name, 100)} has {len(value):,} parts")
         if (longest := max(map(len, strings))) > MAX_STRING:
-            raise ValueError(f"{cut(name, 100)} has {longest:,} characters")
+            raise ValueError(f"{truncate(name, 100)} has {longest:,} characters")
     return node
 
 
-class Remembered(dict[Any, Any]):
+class Memoised(dict[Any, Any]):
     """The answers of a rule, each worked out once; also a table for ``str.translate``."""
 
     def __init__(self, rule: Callable[[Any], Any]) -> None:
@@ -79,39 +80,41 @@ class Remembered(dict[Any, Any]):
 
     def __missing__(self, key: Any) -> Any:
         value = self.rule(key)
-        if len(self) < MAX_REMEMBERED and len(str(key)) <= 100:
+        if len(self) < MAX_MEMOISED and len(str(key)) <= 100:
             self[key] = value
         return value
 
 
-class PlainTokenizer:
+class PythonTokenizer:
     """The tokenizer that a tokenizer.json describes; a text loses what comes after ``max_length`` tokens."""
 
-    def __init__(self, data: Part) -> None:
-        self.data, model = data, _take(data, "model", dict)
-        vocabulary: dict[str, int] = _take(model, "vocab", dict)
-        added = _added(data.get("added_tokens") or [], vocabulary)
+    def __init__(self, data: Json) -> None:
+        self.data, model = data, _get(data, "model", dict)
+        vocabulary: dict[str, int] = _get(model, "vocab", dict)
+        added = _added_tokens(data.get("added_tokens") or [], vocabulary)
         self.numbers = {**vocabulary, **added}
         self.names = {number: name for name, number in self.numbers.items()}
-        self.before, self.after = _special_tokens(data.get("post_processor"))
-        if not all(type(n) is int and 0 <= n < 2**31 for n in (*self.names, *self.before, *self.after)):
+        self.prefix, self.suffix = _special_tokens(data.get("post_processor"))
+        if not all(type(n) is int and 0 <= n < 2**31 for n in (*self.names, *self.prefix, *self.suffix)):
             raise ValueError("the number of a token is not a whole number")
         longest_first = sorted(added, key=len, reverse=True)
         self.added = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if added else None
         self.normalizers = _normalizers(data.get("normalizer"))
         self.split, in_bytes = _pre_tokenizer(data.get("pre_tokenizer"))
-        pieces, letter = _model(model, vocabulary), LETTERS.__getitem__
-        self.words = Remembered(lambda w: pieces("".join(map(letter, w.encode())) if in_bytes else w))
-        decoder = _kind("decoder", data.get("decoder"), "null", "WordPiece", "ByteLevel")
-        self.shows_bytes = decoder == "ByteLevel"
-        cutting = data.get("truncation")
-        self.max_length: int | None = None if cutting is None else _take(cutting, "max_length", int)
-        _refuse(cutting or {}, "truncation", direction=("Right",), strategy=("LongestFirst", "OnlyFirst"))
+        pieces, letter = _subword_model(model, vocabulary), BYTE_TO_CHAR.__getitem__
+        self.words = Memoised(lambda w: pieces("".join(map(letter, w.encode())) if in_bytes else w))
+        decoder = _type("decoder", data.get("decoder"), "null", "WordPiece", "ByteLevel")
+        self.byte_level = decoder == "ByteLevel"
+        truncation = data.get("truncation")
+        self.max_length: int | None = None if truncation is None else _get(truncation, "max_length", int)
+        _check(truncation or {}, "truncation", direction=("Right",), strategy=("LongestFirst", "OnlyFirst"))
 
     def encode(self, text: str, *, whole: bool = False) -> list[int]:
         """The tokens of a text, special ones included; all of them if ``whole``."""
         if any("\ud800" <= character <= "\udfff" for character in ("" if text.isascii() else set(text))):
-            raise InputError(f"the text {cut(ascii(text), 100)} holds half a character. Save it as UTF-8.")
+            raise InputError(
+                f"the text {truncate(ascii(text), 100)} holds half a character. Save it as UTF-8."
+            )
         ids: list[int] = []
         for index, piece in enumerate(self.added.split(text) if self.added else (text,)):
             if index % 2:
@@ -121,15 +124,15 @@ class PlainTokenizer:
                 piece = change(piece)
             ids.extend(chain.from_iterable(map(self.words.__getitem__, self.split(piece))))
         if self.max_length is not None and not whole:
-            del ids[max(0, self.max_length - len(self.before) - len(self.after)) :]
-        return [*self.before, *ids, *self.after]
+            del ids[max(0, self.max_length - len(self.prefix) - len(self.suffix)) :]
+        return [*self.prefix, *ids, *self.suffix]
 
     def word(self, number: int) -> str:
         """What a token stands for."""
         name = self.names[number]
-        if not self.shows_bytes or not set(name) <= BYTES.keys():
+        if not self.byte_level or not set(name) <= CHAR_TO_BYTE.keys():
             return name
-        return bytes(BYTES[letter] for letter in name).decode(errors="replace")
+        return bytes(CHAR_TO_BYTE[letter] for letter in name).decode(errors="replace")
 
     def to_str(self, pretty: bool = False) -> str:
         """The tokenizer.json, as the library writes it."""
@@ -140,35 +143,35 @@ class PlainTokenizer:
 
 
 # --- what a file may say --------------------------------------------------------------------------------
-def _take(part: Any, name: str, kind: type) -> Any:
+def _get(part: Any, name: str, kind: type) -> Any:
     value = part.get(name) if isinstance(part, dict) else None
     if type(value) is not kind:
-        raise ValueError(f"{name} is {cut(repr(value), 100)}, expected {kind.__name__}")
+        raise ValueError(f"{name} is {truncate(repr(value), 100)}, expected {kind.__name__}")
     return value
 
 
-def _kind(name: str, part: Any, *known: str) -> str:
+def _type(name: str, part: Any, *known: str) -> str:
     """The type of a part, which must be a known one."""
-    kind: str = "null" if part is None else _take(part, "type", str)
+    kind: str = "null" if part is None else _get(part, "type", str)
     if kind not in known:
-        raise ValueError(f"the {name} '{cut(kind, 100)}' is unknown; known are {', '.join(known)}")
+        raise ValueError(f"the {name} '{truncate(kind, 100)}' is unknown; known are {', '.join(known)}")
     return kind
 
 
-def _refuse(part: Part, what: str, **known: tuple[Any, ...]) -> None:
+def _check(part: Json, what: str, **known: tuple[Any, ...]) -> None:
     """Refuse an option whose value is not a known one; the first is what it is by itself."""
     for name, values in known.items():
         if part.get(name, values[0]) not in values:
-            raise ValueError(f"{what} with {name} {cut(repr(part[name]), 100)} is unknown")
+            raise ValueError(f"{what} with {name} {truncate(repr(part[name]), 100)} is unknown")
 
 
-def _added(tokens: list[Part], vocabulary: dict[str, int]) -> dict[str, int]:
+def _added_tokens(tokens: list[Json], vocabulary: dict[str, int]) -> dict[str, int]:
     """The tokens that are looked for before anything else, with their numbers."""
     result: dict[str, int] = {}
     for token in tokens:
-        name = _take(token, "content", str)
-        what = f"the added token {cut(repr(name), 100)}"
-        _refuse(token, what, **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), (False,)))
+        name = _get(token, "content", str)
+        what = f"the added token {truncate(repr(name), 100)}"
+        _check(token, what, **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), (False,)))
         number = vocabulary.get(name, max(len(vocabulary), 1 + max(result.values(), default=-1)))
         if not name or token.get("id") != number:
             raise ValueError(f"{what} has the id {token.get('id')}, expected {number}")
@@ -178,7 +181,7 @@ def _added(tokens: list[Part], vocabulary: dict[str, int]) -> dict[str, int]:
 
 def _special_tokens(part: Any) -> tuple[list[int], list[int]]:
     """Those before and after each text."""
-    kind = _kind("post_processor", part, "null", "TemplateProcessing", "BertProcessing", "ByteLevel")
+    kind = _type("post_processor", part, "null", "TemplateProcessing", "BertProcessing", "ByteLevel")
     if kind == "BertProcessing":
         return [part["cls"][1]], [part["sep"][1]]
     sides: list[list[int]] = [[]] if kind == "TemplateProcessing" else [[], []]
@@ -193,17 +196,17 @@ def _special_tokens(part: Any) -> tuple[list[int], list[int]]:
 
 
 # --- from a text to words -------------------------------------------------------------------------------
-def _normalizers(part: Any) -> list[Change]:
+def _normalizers(part: Any) -> list[Normalizer]:
     forms = ("NFC", "NFD", "NFKC", "NFKD")
-    kind: Any = _kind("normalizer", part, "null", "Sequence", "BertNormalizer", "Lowercase", *forms)
+    kind: Any = _type("normalizer", part, "null", "Sequence", "BertNormalizer", "Lowercase", *forms)
     if kind == "Sequence":
-        steps = [step for each in _take(part, "normalizers", list) for step in _normalizers(each)]
+        steps = [step for each in _get(part, "normalizers", list) for step in _normalizers(each)]
         if len(steps) > MAX_LIST:
             raise ValueError(f"the normalizer has more than {MAX_LIST} steps")
         return steps
     if kind == "BertNormalizer":
         return _bert_normalizers(part)
-    plain: list[Change] = [_lower_case if kind == "Lowercase" else partial(unicodedata.normalize, kind)]
+    plain: list[Normalizer] = [_lower_case if kind == "Lowercase" else partial(unicodedata.normalize, kind)]
     return [] if kind == "null" else plain
 
 
@@ -212,37 +215,37 @@ def _lower_case(text: str) -> str:
     return text.replace("Σ", "σ").lower()
 
 
-def _bert_normalizers(part: Part) -> list[Change]:
-    clean, spaced, lower = (_take(part, n, bool) for n in ("clean_text", "handle_chinese_chars", "lowercase"))
+def _bert_normalizers(part: Json) -> list[Normalizer]:
+    clean, spaced, lower = (_get(part, n, bool) for n in ("clean_text", "handle_chinese_chars", "lowercase"))
 
     def cleaned(code: int) -> str:
-        own = chr(code)
-        if clean and (own in "\0\ufffd" or (_category(own)[0] == "C" and own not in "\t\n\r")):
+        char = chr(code)
+        if clean and (char in "\0\ufffd" or (_category(char)[0] == "C" and char not in "\t\n\r")):
             return ""
-        own = " " if clean and own in WHITE_SPACE else own
-        return f" {own} " if spaced and bisect(IDEOGRAPHS, code) % 2 else own
+        char = " " if clean and char in WHITE_SPACE else char
+        return f" {char} " if spaced and bisect(IDEOGRAPHS, code) % 2 else char
 
-    table = Remembered(cleaned)
-    unmarked = Remembered(lambda code: "" if _category(chr(code)) == "Mn" else chr(code))
-    steps: list[Change] = [lambda text: text.translate(table)]
+    table = Memoised(cleaned)
+    unaccented = Memoised(lambda code: "" if _category(chr(code)) == "Mn" else chr(code))
+    steps: list[Normalizer] = [lambda text: text.translate(table)]
     if lower if part.get("strip_accents") is None else part["strip_accents"]:
-        steps.append(lambda text: unicodedata.normalize("NFD", text).translate(unmarked))
+        steps.append(lambda text: unicodedata.normalize("NFD", text).translate(unaccented))
     return [*steps, _lower_case] if lower else steps
 
 
 def _category(character: str) -> str:
     """The category of a character in Unicode 8, where it matters to BERT: C, Mn or P."""
-    later = bisect(LATER, ord(character)) % 2
-    category = EARLIER.get(character) or ("-" if later else unicodedata.category(character))
+    later = bisect(AFTER_UNICODE_8, ord(character)) % 2
+    category = CHANGED_LATER.get(character) or ("-" if later else unicodedata.category(character))
     return "-" if category == "Cn" else category
 
 
 # How each pre-tokenizer cuts: a pattern on a text with plain characters in place of all others.
 GPT = r"'s|'t|'re|'ve|'m|'ll|'d| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+"
-CUTS = {"BertPreTokenizer": r"x+|!", "WhitespaceSplit": r"x+", "ByteLevel": GPT}
+PATTERNS = {"BertPreTokenizer": r"x+|!", "WhitespaceSplit": r"x+", "ByteLevel": GPT}
 
 
-def _plain(character: str, kind: str) -> str:
+def _split_class(character: str, kind: str) -> str:
     if character in WHITE_SPACE:
         return " " if character == " " else "\t"
     if kind == "ByteLevel":
@@ -254,10 +257,11 @@ def _plain(character: str, kind: str) -> str:
 
 def _pre_tokenizer(part: Any) -> tuple[Callable[[str], list[str]], bool]:
     """What cuts a text, and whether it then takes bytes for letters."""
-    kind = _kind("pre_tokenizer", part, *CUTS)
-    _refuse(part, kind, use_regex=(True,))
-    prefix = " " if kind == "ByteLevel" and _take(part, "add_prefix_space", bool) else ""
-    pattern, table = re.compile(CUTS[kind], re.ASCII), Remembered(lambda code: _plain(chr(code), kind))
+    kind = _type("pre_tokenizer", part, *PATTERNS)
+    _check(part, kind, use_regex=(True,))
+    prefix = " " if kind == "ByteLevel" and _get(part, "add_prefix_space", bool) else ""
+    pattern = re.compile(PATTERNS[kind], re.ASCII)
+    table = Memoised(lambda code: _split_class(chr(code), kind))
 
     def words(text: str) -> list[str]:
         text = prefix + text if text and not text.startswith(" ") else text
@@ -267,28 +271,33 @@ def _pre_tokenizer(part: Any) -> tuple[Callable[[str], list[str]], bool]:
 
 
 # --- from a word to tokens ------------------------------------------------------------------------------
-def _model(part: Part, vocabulary: dict[str, int]) -> Callable[[str], Ids]:
-    kind = _kind("model", part, "WordPiece", "BPE", "WordLevel")
+def _subword_model(part: Json, vocabulary: dict[str, int]) -> Callable[[str], Ids]:
+    kind = _type("model", part, "WordPiece", "BPE", "WordLevel")
     if kind == "BPE":
         names = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout")
         flags = ("fuse_unk", "byte_fallback", "ignore_merges")
-        _refuse(part, "BPE", **dict.fromkeys(names, (None,)), **dict.fromkeys(flags, (False,)))
-        pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in _take(part, "merges", list)]
+        _check(part, "BPE", **dict.fromkeys(names, (None,)), **dict.fromkeys(flags, (False,)))
+        pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in _get(part, "merges", list)]
         merges = {
             (vocabulary[left], vocabulary[right]): (rank, vocabulary[left + right])
             for rank, (left, right) in enumerate(pairs)
         }
-        return lambda word: _merge([vocabulary[letter] for letter in word if letter in vocabulary], merges)
-    unknown = (vocabulary[_take(part, "unk_token", str)],)
+        return lambda word: _apply_merges(
+            [vocabulary[letter] for letter in word if letter in vocabulary], merges
+        )
+    unknown = (vocabulary[_get(part, "unk_token", str)],)
     if kind == "WordLevel":
         return lambda word: (vocabulary[word],) if word in vocabulary else unknown
-    most, prefix = _take(part, "max_input_chars_per_word", int), _take(part, "continuing_subword_prefix", str)
+    limit, prefix = (
+        _get(part, "max_input_chars_per_word", int),
+        _get(part, "continuing_subword_prefix", str),
+    )
     longest = max(map(len, vocabulary))
 
     def pieces(word: str) -> Ids:
         """The longest piece that is known, again and again."""
         ids, start = [], 0
-        while start < len(word) <= min(most, MAX_STRING):
+        while start < len(word) <= min(limit, MAX_STRING):
             before = prefix if start else ""
             ends = range(min(len(word), start + longest), start, -1)
             end = next((end for end in ends if before + word[start:end] in vocabulary), None)
@@ -301,22 +310,22 @@ def _model(part: Part, vocabulary: dict[str, int]) -> Callable[[str], Ids]:
     return pieces
 
 
-def _merge(ids: list[int], merges: Merges) -> Ids:
+def _apply_merges(ids: list[int], merges: Merges) -> Ids:
     """Pairs become one token, the first merge first, the leftmost of equals; by a heap, so n log n."""
     after, before = [*range(1, len(ids)), -1], [*range(-1, len(ids) - 1)]
     found = enumerate(pairwise(ids))
-    heap = [(merges[pair][0], place, merges[pair][1]) for place, pair in found if pair in merges]
+    heap = [(merges[pair][0], position, merges[pair][1]) for position, pair in found if pair in merges]
     heapify(heap)
     while heap:
-        _, place, made = heappop(heap)
-        right = after[place]
+        _, position, merged = heappop(heap)
+        right = after[position]
         # Since it was found, one of the two may have been merged with another.
-        if ids[place] < 0 or right < 0 or merges.get((ids[place], ids[right]), (0, -1))[1] != made:
+        if ids[position] < 0 or right < 0 or merges.get((ids[position], ids[right]), (0, -1))[1] != merged:
             continue
-        ids[place], ids[right], after[place] = made, -1, after[right]
+        ids[position], ids[right], after[position] = merged, -1, after[right]
         if after[right] >= 0:
-            before[after[right]] = place
-        for left in (before[place], place):
+            before[after[right]] = position
+        for left in (before[position], position):
             if left >= 0 and after[left] >= 0 and (ids[left], ids[after[left]]) in merges:
                 rank, token = merges[ids[left], ids[after[left]]]
                 heappush(heap, (rank, left, token))

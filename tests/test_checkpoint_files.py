@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from headwork.checkpoint_files import MAX_HEADER, half_as_float32, read_foreign_folder, read_tensors
+from headwork.checkpoint_files import MAX_HEADER, half_to_float32, read_tensors, read_transformers_folder
 from headwork.errors import InputError
 from headwork.models.checkpoints import as_tensors
 
@@ -76,7 +76,7 @@ def test_every_kind_of_tensor_is_read_as_the_library_reads_it(state: Any, metada
     data = save(state, metadata)
     stored = read_tensors(data, "here")
     assert equal(as_tensors(stored), load(data))
-    for name, values in ((name, half_as_float32(values)) for name, values in stored.items()):
+    for name, values in ((name, half_to_float32(values)) for name, values in stored.items()):
         wide = state[name].float() if state[name].dtype in FLOATS[2:] else state[name]
         assert values.dtype == wide.numpy().dtype
         assert np.array_equal(values, wide.numpy())
@@ -195,7 +195,7 @@ def test_a_foreign_folder_holds_files_and_no_pipes(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     os.mkfifo(tmp_path / "model.safetensors")
     with pytest.raises(InputError, match=r"model\.safetensors is missing"):
-        read_foreign_folder(tmp_path)
+        read_transformers_folder(tmp_path)
 
 
 def test_files_are_read_without_torch_and_the_libraries(tmp_path: Path) -> None:
@@ -204,9 +204,9 @@ def test_files_are_read_without_torch_and_the_libraries(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('torch', 'safetensors', 'tokenizers')))\n"
         "import headwork.tokenizer_files, headwork.data\n"
-        "from headwork.checkpoint_files import read_tensors, half_as_float32\n"
+        "from headwork.checkpoint_files import read_tensors, half_to_float32\n"
         "for name, values in sorted(read_tensors(open(sys.argv[1], 'rb').read(), 'x').items()):\n"
-        "    print(name, half_as_float32(values).dtype, half_as_float32(values).sum())"
+        "    print(name, half_to_float32(values).dtype, half_to_float32(values).sum())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "x.safetensors"], check=True, capture_output=True, text=True

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headwork.errors import MAX_MESSAGE, InputError, unknown
+from headwork.errors import MAX_MESSAGE, InputError, unknown_name
 from headwork.files import DEVICES, file_name, open_file, parse_json, read_bytes, read_toml, write_atomic
 
 
@@ -131,4 +131,4 @@ def test_an_error_quotes_no_megabytes() -> None:
     long = "x" * 8_000_000
     assert len(str(InputError(f"{long} is not a number. Give one."))) == MAX_MESSAGE
     assert str(InputError(f"{long}. Give one.")).endswith("Give one.")
-    assert len(str(unknown("step", long, ["weights"]))) < 400
+    assert len(str(unknown_name("step", long, ["weights"]))) < 400

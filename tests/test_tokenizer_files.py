@@ -16,7 +16,7 @@ from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 
 from headwork.data import fetch, load_texts, train_tokenizer
 from headwork.errors import InputError
-from headwork.tokenizer_files import MAX_REMEMBERED, PlainTokenizer, read_tokenizer_json
+from headwork.tokenizer_files import MAX_MEMOISED, PythonTokenizer, read_tokenizer_json
 
 TEXTS = [
     "The film isn't good, it's great: 10/10! We'll see it again.",
@@ -152,7 +152,7 @@ def test_byte_pairs_and_words_are_the_librarys() -> None:
 
 def check_each_character(data: str) -> set[str]:
     """The characters whose tokens are not the library's."""
-    theirs, ours = tokenizers.Tokenizer.from_str(data), PlainTokenizer(json.loads(data))
+    theirs, ours = tokenizers.Tokenizer.from_str(data), PythonTokenizer(json.loads(data))
     characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     texts = [f"a{character}a 1{character}1 !{character}!" for character in characters]
     pairs = zip(characters, texts, theirs.encode_batch_fast(texts), strict=True)
@@ -200,8 +200,8 @@ def test_a_long_word_ends_at_once_and_is_not_remembered(data: str, text: str) ->
 
 
 def test_no_more_words_are_remembered_than_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert MAX_REMEMBERED < 200_000
-    monkeypatch.setattr("headwork.tokenizer_files.MAX_REMEMBERED", 10)
+    assert MAX_MEMOISED < 200_000
+    monkeypatch.setattr("headwork.tokenizer_files.MAX_MEMOISED", 10)
     ours = read_tokenizer_json(byte_pairs().encode(), "here")
     ours.encode(" ".join(map(str, range(100))))
     assert len(ours.words) == 10

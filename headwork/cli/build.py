@@ -69,11 +69,11 @@ def build(
 
 
 def _number(text: str, option: str) -> float:
-    from headwork.numbers.typed import SymbolFound, read_number
+    from headwork.numbers.typed import SymbolInDecimals, read_number
 
     try:
         return float(read_number(text))
-    except SymbolFound:
+    except SymbolInDecimals:
         raise InputError(f"{option} is {text!r}. Expected a number, such as 1e-3 or 1/1000.") from None
     except InputError as error:
         raise InputError(f"{option}: {error}") from None

@@ -16,7 +16,7 @@ from headwork.data.datasets import TextSplit
 from headwork.data.splits import Indices
 from headwork.errors import InputError
 from headwork.files import read_bytes, write_atomic
-from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, PlainTokenizer, read_tokenizer_json
+from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, PythonTokenizer, read_tokenizer_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,7 +72,7 @@ class Tokenizer:
     ``inner`` is that of a tokenizer.json, which by itself would cut off the end.
     """
 
-    def __init__(self, inner: PlainTokenizer, max_length: int) -> None:
+    def __init__(self, inner: PythonTokenizer, max_length: int) -> None:
         if max_length < 2:
             raise InputError(f"max_length {max_length}: expected at least 2 tokens.")
         padding = next((name for name in PADDING_NAMES if name in inner.numbers), None)
@@ -90,7 +90,7 @@ class Tokenizer:
     def encode(self, texts: TextSplit | Sequence[str]) -> EncodedTexts:
         """All the texts as tokens; the labels of bare texts are 0."""
         split = texts if isinstance(texts, TextSplit) else TextSplit(texts, np.zeros(len(texts), np.int64))
-        pieces = [np.zeros(0, np.int32), *(np.array(self._ids(text), np.int32) for text in split.texts)]
+        pieces = [np.zeros(0, np.int32), *(np.array(self._encoded(text), np.int32) for text in split.texts)]
         lengths = [len(piece) for piece in pieces]
         starts = np.cumsum(lengths, dtype=np.int64)
         return EncodedTexts(np.concatenate(pieces), starts, split.labels, self.padding)
@@ -101,9 +101,9 @@ class Tokenizer:
         >>> train_tokenizer(["low lower", "low"], vocabulary=261).tokens("Lower")
         ['[CLS]', 'low', 'e', 'r']
         """
-        return [self.inner.word(number).strip() or self.inner.names[number] for number in self._ids(text)]
+        return [self.inner.word(number).strip() or self.inner.names[number] for number in self._encoded(text)]
 
-    def _ids(self, text: str) -> list[int]:
+    def _encoded(self, text: str) -> list[int]:
         """Both ends of what is too long."""
         ids, half = self.inner.encode(text, whole=True), self.max_length // 2
         return ids if len(ids) <= self.max_length else ids[: self.max_length - half] + ids[-half:]

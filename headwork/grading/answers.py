@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from headwork.errors import InputError, cut, unknown
+from headwork.errors import InputError, truncate, unknown_name
 from headwork.exercises.case import Array
 from headwork.files import read_toml
-from headwork.numbers.pasted import unwrapped
-from headwork.numbers.typed import join_mixed, nested_array, nested_texts, read_number
+from headwork.numbers.pasted import strip_wrappers
+from headwork.numbers.typed import join_mixed_numbers, read_number, split_entries, tensor_from_lists
 
 LARGEST_FILE, LONGEST_NAME = 200_000, 200
 MAX_CELLS = 4_000
@@ -89,14 +89,14 @@ def read_entries(text: str, *, shape: tuple[int, ...] | None = None, axes: str =
     if not text.strip(" ?;,[]\n\t"):
         return None
     if axes == "axis":  # a shape: [1, 5, 12, 64], (1, 5, 12, 64) or 1 x 5 x 12 x 64
-        text = re.sub(r"[x*()\[\];\s]", " ", unwrapped(text))
+        text = re.sub(r"[x*()\[\];\s]", " ", strip_wrappers(text))
     if shape == ():
         if THOUSANDS.fullmatch(text):
             text = re.sub(r"[ ,_']", "", text)
         with suppress(InputError):
-            return _read(*nested_texts(text, single=True))
-    nested, factor = nested_texts(text)
-    if shape and not _fits(nested, shape) and _fits(joined := join_mixed(nested), shape):
+            return _read(*split_entries(text, single=True))
+    nested, factor = split_entries(text)
+    if shape and not _fits(nested, shape) and _fits(joined := join_mixed_numbers(nested), shape):
         nested = joined
     return _read(nested, factor)
 
@@ -114,7 +114,7 @@ def _read(nested: Any, factor: str) -> Entries:
     if _count(nested) > MAX_CELLS:
         raise InputError(f"more than {MAX_CELLS:,} entries.")
     try:
-        numbers = nested_array(_fill_blanks(nested)).array
+        numbers = tensor_from_lists(_fill_blanks(nested)).array
     except (OverflowError, RecursionError, ZeroDivisionError) as error:
         raise InputError(f"a number that cannot be computed ({type(error).__name__}).") from None
     texts = np.array(nested, dtype=object).reshape(numbers.shape)
@@ -254,14 +254,14 @@ def answers_from(data: Mapping[str, Any], source: str | Path) -> AnswerFile:
         raise InputError(f"{source}: [conventions] and [exercise.NAME] must be tables.")
     for name, value in conventions.items():
         if name not in CONVENTIONS:
-            raise InputError(f"{source}: {unknown('convention', name, CONVENTIONS)}")
+            raise InputError(f"{source}: {unknown_name('convention', name, CONVENTIONS)}")
         if value not in CONVENTIONS[name]:
-            raise InputError(f"{source}: {unknown(name, value, CONVENTIONS[name])}")
+            raise InputError(f"{source}: {unknown_name(name, value, CONVENTIONS[name])}")
     texts = {
         str(name): {str(step): _text(value, f"{source}: {name}, {step}") for step, value in part.items()}
         for name, part in answers.items()
     }
-    student, sheet = (cut(str(data.get(name, "")), LONGEST_NAME) for name in ("student", "sheet"))
+    student, sheet = (truncate(str(data.get(name, "")), LONGEST_NAME) for name in ("student", "sheet"))
     return AnswerFile(texts, student, sheet, exercises, conventions)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, unknown_name
 from headwork.exercises.challenges import ANSWER, CHALLENGES
 from headwork.exercises.exercise import Exercise
 from headwork.grading.answers import read_entries
@@ -18,7 +18,7 @@ def grade_challenge(exercise: Exercise, answers: Mapping[str, str]) -> Mark:
     challenge = CHALLENGES[exercise.mechanism]
     for name in answers:
         if name not in challenge.fields:
-            raise unknown(f"field of {exercise.name}", name, challenge.fields)
+            raise unknown_name(f"field of {exercise.name}", name, challenge.fields)
     max_points = float(exercise.points.get(ANSWER, 2))
 
     def mark(state: State, remark: str, causes: tuple[Cause, ...] = ()) -> Mark:

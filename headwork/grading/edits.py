@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.files import own_toml
+from headwork.files import load_package_toml
 from headwork.grading.borrowed_edits import borrowed
 from headwork.grading.slice_edits import (
     borders,
@@ -26,7 +26,7 @@ from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, 
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import OPERATIONS, Node
 
-TABLE: dict[str, list[dict[str, Any]]] = own_toml(__file__, "edits.toml")
+TABLE: dict[str, list[dict[str, Any]]] = load_package_toml(__file__, "edits.toml")
 ALONG = ("amax", "sum", "softmax", "cumsum", "unsqueeze")  # operations that need more than one number
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
 # What is done to the numbers of a formula, too.

@@ -9,10 +9,10 @@ import numpy as np
 
 from headwork.errors import InputError
 from headwork.exercises.case import Case, Edit, NotApplicable, Steps
-from headwork.exercises.formulas import FORMULAS
+from headwork.exercises.exercise_mechanisms import EXERCISE_MECHANISMS
 from headwork.grading.wording import Wording
 from headwork.numbers import HandTensor
-from headwork.numbers.graph import OperationEdit, operations_between, rebuild
+from headwork.numbers.graph import OperationEdit, operations_between, recompute
 from headwork.numbers.operations import Node
 
 UNFIT = (ValueError, IndexError, TypeError, InputError, NotApplicable, ZeroDivisionError, OverflowError)
@@ -113,16 +113,18 @@ class StepGraph:
                 }:
                     known = dict(known)
                     for label, part in replaced.items():
-                        known[label] = rebuild(self.operations[-1:], [OperationEdit(0, part)], self.known)
+                        known[label] = recompute(self.operations[-1:], [OperationEdit(0, part)], self.known)
                 edits = [OperationEdit(n, part) for n, part in edit.changes.items() if isinstance(n, int)]
-                return rebuild(self.operations, edits, known)
+                return recompute(self.operations, edits, known)
         except UNFIT:
             return None
 
 
 def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
     """The operations of a step from the student's own earlier numbers; None for a step that is an input."""
-    whole = case.mechanism.slug in FORMULAS and all(isinstance(value, int) for value in case.inputs.values())
+    whole = case.mechanism.slug in EXERCISE_MECHANISMS and all(
+        isinstance(value, int) for value in case.inputs.values()
+    )
     inputs: dict[str, Any] = {}
     for name, value in {**case.inputs, **case.options}.items():
         tensor = HandTensor(np.array(float(value))) if whole and isinstance(value, int) else value

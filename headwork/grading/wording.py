@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 
 from headwork.documents.formulas import plain_formula
-from headwork.documents.writing import number_text
-from headwork.files import own_toml
+from headwork.documents.number_format import number_text
+from headwork.files import load_package_toml
 from headwork.note import Mechanism
 from headwork.numbers import HandTensor
-from headwork.numbers.arithmetic import Number, Tree, in_text, operation
+from headwork.numbers.arithmetic import Expression, Number, apply, to_text
 from headwork.numbers.operations import OPERATIONS
 
 LONGEST = 44  # a longer formula is not written out
-CALLED: dict[str, dict[str, str]] = own_toml(__file__, "words.toml")
+CALLED: dict[str, dict[str, str]] = load_package_toml(__file__, "words.toml")
 KINDS, FUNCTIONS, WORDS = CALLED["kinds"], CALLED["functions"], CALLED["words"]
 
 
@@ -54,7 +54,7 @@ class Wording:
 
     def formula(self, tensor: HandTensor, inner: bool = False) -> str:
         """How a tensor was worked out, or what kind of result it is where that is too long to write."""
-        text = in_text(self._tree(tensor), lambda leaf: str(leaf.value)).replace("*", " ")
+        text = to_text(self._tree(tensor), lambda leaf: str(leaf.value)).replace("*", " ")
         if len(text) <= LONGEST:
             return f"({text})" if inner and " " in text else text
         return f"the {WORDS.get(tensor.node.operation, 'result')}"
@@ -69,7 +69,7 @@ class Wording:
             return _number(tensor.array)
         return WORDS.get(tensor.node.operation, "result").replace(" ", "-")
 
-    def _tree(self, tensor: HandTensor) -> Tree:
+    def _tree(self, tensor: HandTensor) -> Expression:
         """The tensor as a tree of whole tensors, each leaf a number that holds its symbol."""
         node = tensor.node
         if tensor.label:
@@ -84,11 +84,11 @@ class Wording:
             below = node.operands[0]
             if not below.label and below.node.operation == "transpose" and below.node.options == node.options:
                 return self._tree(below.node.operands[0])
-            return operation("power", self._tree(below), Number("T"))
+            return apply("power", self._tree(below), Number("T"))
         if OPERATIONS[node.operation].rearranges or node.operation == "to":
             return self._tree(node.operands[0])
         parts = [self._tree(operand) for operand in node.operands]
-        return operation(KINDS.get(node.operation, FUNCTIONS.get(node.operation, node.operation)), *parts)
+        return apply(KINDS.get(node.operation, FUNCTIONS.get(node.operation, node.operation)), *parts)
 
 
 def _number(array: Any) -> str:

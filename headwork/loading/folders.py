@@ -19,19 +19,16 @@ from headwork.checkpoint_files import (
     FORMAT,
     PARAMETERS,
     TOKENIZER,
-    half_as_float32,
-    is_foreign,
+    half_to_float32,
+    is_transformers_folder,
     read_folder,
-    read_foreign_folder,
     read_tensors,
+    read_transformers_folder,
 )
 from headwork.errors import InputError, check_known
-from headwork.files import own_toml, parse_json
-from headwork.loading.model import Saved, check_parameters, check_tensors, expected_shapes
-from headwork.mechanisms.configs import (
-    VisionTransformerConfig,
-    current_names,
-)
+from headwork.files import load_package_toml, parse_json
+from headwork.loading.model import SavedModel, check_parameters, check_tensors, expected_shapes
+from headwork.mechanisms.configs import VisionTransformerConfig, known_fields
 from headwork.mechanisms.definitions import DEFINITIONS, Definition
 from headwork.numbers import cat
 from headwork.tokenizer_files import read_tokenizer_json
@@ -42,10 +39,10 @@ NameMap = Mapping[str, str]  # their name for a parameter, and ours
 State = Mapping[str, Array]
 
 
-def read_saved(folder: str | Path) -> Saved:
+def read_saved(folder: str | Path) -> SavedModel:
     """The model of a folder that ``save_pretrained`` or the transformers library wrote."""
     path = Path(folder)
-    if is_foreign(path):
+    if is_transformers_folder(path):
         return read_transformers(path)
     files = read_folder(path, needed=(CONFIG, PARAMETERS), optional=(TOKENIZER,))
     where = path / PARAMETERS
@@ -53,7 +50,7 @@ def read_saved(folder: str | Path) -> Saved:
     data = parse_json(files[CONFIG], path / CONFIG)
     definition, config = _read_config(data, path / CONFIG, max_layers=len(state))
     tokenizer = read_tokenizer_json(files[TOKENIZER], path / TOKENIZER) if TOKENIZER in files else None
-    return Saved(definition, config, check_parameters(definition, config, state, where), tokenizer)
+    return SavedModel(definition, config, check_parameters(definition, config, state, where), tokenizer)
 
 
 def _read_config(data: Any, where: Path, *, max_layers: int) -> tuple[Definition, Any]:
@@ -62,14 +59,12 @@ def _read_config(data: Any, where: Path, *, max_layers: int) -> tuple[Definition
         raise InputError(f"{where}: not the config of a Headwork model ('format' is not '{FORMAT}').")
     check_known(f"model in {where}", str(data.get("model")), DEFINITIONS)
     definition = DEFINITIONS[data["model"]]
-    known = [entry.name for entry in fields(definition.config_class)]
-    settings = current_names(definition.config_class, data["config"])
-    for name in settings:
-        check_known(f"field of {definition.config_class.__name__} in {where}", name, known)
+    config_class = definition.config_class
+    settings = known_fields(config_class, data["config"], f"field of {config_class.__name__} in {where}")
     depth = settings.get("depth", 1)
     if isinstance(depth, int) and depth > min(max_layers, MAX_DEPTH):
         raise InputError(f"{where}: depth {depth:,}, but {PARAMETERS} holds only {max_layers} tensors.")
-    return definition, definition.config_class(**settings)
+    return definition, config_class(**settings)
 
 
 # --- other libraries' names for our parameters ----------------------------------------------------
@@ -78,40 +73,40 @@ TRANSPOSED = (".W_1", ".W_2")  # ours are applied as x W, everybody else's as W 
 LEADING_SINGLETON_AXES = {"embeddings.cls_token": 2, "embeddings.position_embeddings": 1}
 
 
-def rows_of(table: NameMap, ours: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
+def layer_rows(table: NameMap, ours: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
     """The rows of a table for each layer, those that a model of ours has."""
     layers = [int(n) for name in ours for n in re.findall(r"blocks\.(\d+)\.", name)]
     rows = []
     for theirs, names in table.items():
         for layer in range(1 + max(layers, default=-1)) if "*" in theirs else (0,):
-            here = tuple(names.replace("*", str(layer)).split())
-            if here[0] in ours:
-                rows.append((theirs.replace("*", str(layer)), here))
+            ours_here = tuple(names.replace("*", str(layer)).split())
+            if ours_here[0] in ours:
+                rows.append((theirs.replace("*", str(layer)), ours_here))
     return rows
 
 
 def to_theirs(table: NameMap, ours: Mapping[str, Any]) -> dict[str, Any]:
     """Our parameters, or their shapes, under their names, in their layout."""
     result = {}
-    for theirs, names in rows_of(table, ours):
+    for theirs, names in layer_rows(table, ours):
         parts = [ours[name].mT if name.endswith(TRANSPOSED) else ours[name] for name in names]
-        whole = parts[0] if len(parts) == 1 else cat(parts, 0)
-        result[theirs] = whole.reshape(*(1,) * LEADING_SINGLETON_AXES.get(theirs, 0), *whole.shape)
+        joined = parts[0] if len(parts) == 1 else cat(parts, 0)
+        result[theirs] = joined.reshape(*(1,) * LEADING_SINGLETON_AXES.get(theirs, 0), *joined.shape)
     return result
 
 
-def from_theirs(table: NameMap, theirs: State, name: str, config: Any, where: str) -> Saved:
+def from_theirs(table: NameMap, theirs: State, name: str, config: Any, where: str) -> SavedModel:
     """A model of ours with their parameters; errors name what is missing or misshapen as they call it."""
     if config.depth > len(theirs):
         raise InputError(f"{where}: {config.depth} layers by its config, but only {len(theirs)} tensors.")
     definition, state = DEFINITIONS[name], {}
     ours = expected_shapes(definition, config, theirs, where)
     check_tensors(where, to_theirs(table, ours), theirs)
-    for row, names in rows_of(table, ours):
-        whole = theirs[row].reshape(theirs[row].shape[LEADING_SINGLETON_AXES.get(row, 0) :])
-        for part, to in zip(np.split(whole, len(names)), names, strict=True):
+    for row, names in layer_rows(table, ours):
+        joined = theirs[row].reshape(theirs[row].shape[LEADING_SINGLETON_AXES.get(row, 0) :])
+        for part, to in zip(np.split(joined, len(names)), names, strict=True):
             state[to] = part.mT if to.endswith(TRANSPOSED) else part
-    return Saved(definition, config, state)
+    return SavedModel(definition, config, state)
 
 
 # --- the transformers library -----------------------------------------------------------------
@@ -183,27 +178,29 @@ class TransformersFamily:
         }
 
 
-LIBRARIES = own_toml(__file__, "other_libraries.toml")
+LIBRARIES = load_package_toml(__file__, "other_libraries.toml")
 TORCH: NameMap = LIBRARIES["torch"]
 FAMILIES = {kind: TransformersFamily(kind=kind, **data) for kind, data in LIBRARIES["transformers"].items()}
 
 
-def read_transformers(folder: str | Path, *, image: int | None = None, classes: int | None = None) -> Saved:
+def read_transformers(
+    folder: str | Path, *, image: int | None = None, classes: int | None = None
+) -> SavedModel:
     """The BERT or ViT of a folder that the transformers library wrote, with its tokenizer if there is one.
 
     Half precision is read as single. ``image`` and ``classes`` are for another size or head of a ViT.
     """
     path = Path(folder)
-    files = read_foreign_folder(path)
+    files = read_transformers_folder(path)
     theirs = parse_json(files[CONFIG], path / CONFIG)
     kind = str(theirs.get("model_type") if isinstance(theirs, dict) else None)
     check_known(f"model_type in {path / CONFIG}", kind, FAMILIES)
     family = FAMILIES[kind]
     config = family.read_config(theirs, str(path / CONFIG))
     where = str(path / PARAMETERS)
-    state = _current_names(read_tensors(files[PARAMETERS], where), family)
+    state = _normalise_names(read_tensors(files[PARAMETERS], where), family)
     if isinstance(config, VisionTransformerConfig):
-        config, state = _for_images(config, state, image, classes, where)
+        config, state = _adapt_vision(config, state, image, classes, where)
     elif image is not None or classes is not None:
         raise InputError(
             f"{path}: a text encoder takes neither image nor classes. For a head: TextClassifier.on(it)."
@@ -217,18 +214,18 @@ def read_transformers(folder: str | Path, *, image: int | None = None, classes: 
     return replace(saved, tokenizer=tokenizer)
 
 
-def _current_names(state: State, family: TransformersFamily) -> dict[str, Array]:
+def _normalise_names(state: State, family: TransformersFamily) -> dict[str, Array]:
     """Names without the prefix of the whole model, in the current spelling, without what we do not use."""
     plain = {}
     for name, value in state.items():
         name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name.removeprefix(family.prefix))
         name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
         if not re.match(family.unused, name):
-            plain[name] = half_as_float32(value)
+            plain[name] = half_to_float32(value)
     return plain
 
 
-def _for_images(
+def _adapt_vision(
     config: VisionTransformerConfig,
     state: dict[str, Array],
     image: int | None,

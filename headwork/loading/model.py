@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.checkpoint_files import BFLOAT16, half_as_float32
-from headwork.errors import InputError, TooLarge, sizes_in_words
+from headwork.checkpoint_files import BFLOAT16, half_to_float32
+from headwork.errors import InputError, TooLarge, format_shape
 from headwork.mechanisms.definitions import MASK, TOKENS, Definition
 from headwork.mechanisms.parameters import flatten, map_tree, paths
 from headwork.note import RUN_KEYWORDS, Note
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
-from headwork.tokenizer_files import PlainTokenizer
+from headwork.tokenizer_files import PythonTokenizer
 
 MAX_UNSAVED_VALUES = 2**24  # numbers in tables that a config asks for and no file holds, such as sinusoids
 PRECISIONS = ("float16", "bfloat16", "float32", "float64")
@@ -27,13 +27,13 @@ INTERNAL = ("parameters", "config", "ngrams", "kept_positions", "start", *RUN_KE
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedModel:
     """A definition with its config and its parameters, by their names in saved files, in their precision."""
 
     definition: Definition
     config: Any
     parameters: Mapping[str, NDArray[Any]]
-    tokenizer: PlainTokenizer | None = None
+    tokenizer: PythonTokenizer | None = None
 
 
 def check_parameters(
@@ -78,18 +78,18 @@ def check_tensors(
             raise InputError(f"{where}: the tensor '{name}' holds {kind}, expected decimal numbers.")
         if shape != tuple(like.shape):
             raise InputError(
-                f"{where}: the tensor '{name}' is {sizes_in_words(shape, '')}, expected "
-                f"{sizes_in_words(like.shape, '')}. {advice}".rstrip()
+                f"{where}: the tensor '{name}' is {format_shape(shape, '')}, expected "
+                f"{format_shape(like.shape, '')}. {advice}".rstrip()
             )
 
 
 # --- on numpy -------------------------------------------------------------------------------------
-def forget(name: str, value: Any, /) -> Any:
+def discard_history(name: str, value: Any, /) -> Any:
     """The note of a plain call: nobody asks how a value came about, so its operands can go."""
     return HandTensor(value.array)
 
 
-def named_inputs(
+def bind_inputs(
     where: str, kind: str, names: Sequence[str], inputs: Sequence[Any], more: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Inputs by the names of what a model takes; those that are None are left out."""
@@ -109,9 +109,9 @@ class LoadedModel:
     It runs in single precision (a model saved in double, in that), without dropout, by the plain kernels.
     """
 
-    def __init__(self, saved: Saved) -> None:
+    def __init__(self, saved: SavedModel) -> None:
         self.definition, self.config, self.tokenizer = saved.definition, saved.config, saved.tokenizer
-        arrays = {name: half_as_float32(values) for name, values in saved.parameters.items()}
+        arrays = {name: half_to_float32(values) for name, values in saved.parameters.items()}
         self.dtype = np.result_type(*arrays.values())
         template = self.definition.parameters(self.config)
         labels = paths(template)
@@ -137,8 +137,8 @@ class LoadedModel:
 
     def __call__(self, *inputs: Any, **more: Any) -> NDArray[Any]:
         name = self.definition.name
-        named = named_inputs(name, name, self.input_names, inputs, more)
-        return self.run(self.tensors(named), forget).array
+        named = bind_inputs(name, name, self.input_names, inputs, more)
+        return self.run(self.tensors(named), discard_history).array
 
     def tensors(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """Inputs as the body takes them: the numbers of tokens are whole, all others decimals."""

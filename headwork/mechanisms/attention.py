@@ -7,20 +7,21 @@ A mask has 1 where a query may attend and 0 where it may not; "causal" hides eve
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from headwork.errors import InputError, sizes_in_words
+from headwork.errors import InputError, format_shape
 from headwork.mechanisms.parameters import AttentionParameters, input_cards
 from headwork.note import Input, Note, Step, mechanism, silent, steps_of
 from headwork.numbers import exponentials_may_overflow
 
 Tensor = Any  # torch.Tensor, HandTensor or ShapeTensor
-Number = Annotated[Any, "number"]  # a plain number or a tensor of one
+Scalar = Annotated[Any, "number"]  # a plain number or a tensor of one
 Mask = Annotated[Any, "mask"]  # "causal", or a tensor of 0 and 1
 Convention = Literal["W x", "x W"]
 
-TIES = 1e-12  # scores closer than this, relative to the largest, share the weight of hard attention
+TIE_TOLERANCE = 1e-12  # scores closer than this, relative to the largest, share the weight of hard attention
 
 
 @mechanism(
@@ -51,7 +52,7 @@ def hardmax(scores: Tensor) -> Tensor:
     [0.0, 0.5, 0.5]
     """
     top = scores.amax(-1, keepdim=True)
-    winners = (scores + TIES * top.abs() >= top).to(scores)
+    winners = (scores + TIE_TOLERANCE * top.abs() >= top).to(scores)
     return winners / winners.sum(-1, keepdim=True)
 
 
@@ -76,7 +77,7 @@ QKV_CARDS = (
     Step("output", "Y", r"A V", "query value_width", columns=r"V A"),
 )
 def attention(
-    query: Tensor, key: Tensor, value: Tensor, *, beta: Number = None, mask: Mask = None, note: Note = silent
+    query: Tensor, key: Tensor, value: Tensor, *, beta: Scalar = None, mask: Mask = None, note: Note = silent
 ) -> Tensor:
     """Each query takes the mean of the values, weighted by how well its keys fit.
 
@@ -84,7 +85,7 @@ def attention(
     >>> attention(one, one, one).array.tolist()
     [[1.0, 0.0]]
     """
-    _check(query, key, value, mask)
+    check_attention_shapes(query, key, value, mask)
     hard = isinstance(beta, float) and math.isinf(beta)
     products = query @ key.mT
     if beta is None:
@@ -106,8 +107,8 @@ def project(tokens: Tensor, matrix: Tensor | None, name: str, convention: Conven
     inner = matrix.shape[-1 if convention == "W x" else -2]
     if inner != tokens.shape[-1]:
         raise InputError(
-            f"{name} is {sizes_in_words(matrix.shape, '')} and, applied as {convention}, takes width "
-            f"{inner}; the tokens are {sizes_in_words(tokens.shape, 'token width')}. "
+            f"{name} is {format_shape(matrix.shape, '')} and, applied as {convention}, takes width "
+            f"{inner}; the tokens are {format_shape(tokens.shape, 'token width')}. "
             f"Transpose {name}, set convention to the other of 'W x' and 'x W', or, if each token is a "
             "column, set tokens_as=columns."
         )
@@ -119,15 +120,15 @@ def add_bias(rows: Tensor, bias: Tensor | None, name: str) -> Tensor:
         return rows
     if tuple(bias.shape[-1:]) != tuple(rows.shape[-1:]):
         raise InputError(
-            f"{name} is {sizes_in_words(bias.shape, 'width')}, but the rows it is added to are "
+            f"{name} is {format_shape(bias.shape, 'width')}, but the rows it is added to are "
             f"{rows.shape[-1]} wide. Give one number per column."
         )
     return rows + bias
 
 
 QUERY = Step("query", "Q", r"X {W_q}", "token key_width", columns=r"{W_q} X")
-PARAMETERS = input_cards(AttentionParameters)
-PROJECTIONS, W_O, BIASES = PARAMETERS[:3], PARAMETERS[3], PARAMETERS[4:]
+ATTENTION_CARDS = input_cards(AttentionParameters)
+PROJECTIONS, W_O, BIASES = ATTENTION_CARDS[:3], ATTENTION_CARDS[3], ATTENTION_CARDS[4:]
 
 
 @mechanism(
@@ -146,7 +147,7 @@ def cross_attention(
     W_k: Tensor = None,
     W_v: Tensor = None,
     *,
-    beta: Number = None,
+    beta: Scalar = None,
     mask: Mask = None,
     convention: Convention = "W x",
     note: Note = silent,
@@ -172,7 +173,7 @@ def self_attention(
     W_k: Tensor = None,
     W_v: Tensor = None,
     *,
-    beta: Number = None,
+    beta: Scalar = None,
     mask: Mask = None,
     convention: Convention = "W x",
     note: Note = silent,
@@ -208,13 +209,13 @@ JOINED_STEPS = (
 )
 
 
-@mechanism(
-    *MULTI_HEAD_CARDS,
-    Step("scores", "S", r"\beta\, Q K^\top", "head query key", columns=r"\beta\, K^\top Q"),
-    Step("masked", "S'", r"S \text{ where allowed, else } -\infty", "head query key", when="mask"),
-    Step("weights", "A", r"\operatorname{softmax}({masked|S}) \text{ over keys}", "head query key"),
-    *JOINED_STEPS,
-)
+def steps_per_head(attention: Callable[..., Tensor]) -> tuple[Step, ...]:
+    """The steps of this attention for each head, without its output, which joins the others'."""
+    steps = steps_of(attention)[:-1]
+    return tuple(replace(each, axes=f"head {each.axes}".replace(" width", " head_width")) for each in steps)
+
+
+@mechanism(*MULTI_HEAD_CARDS, *steps_per_head(attention), *JOINED_STEPS)
 def multi_head_attention(
     tokens: Tensor,
     W_q: Tensor = None,
@@ -228,7 +229,7 @@ def multi_head_attention(
     b_o: Tensor = None,
     *,
     heads: int,
-    beta: Number = None,
+    beta: Scalar = None,
     mask: Mask = None,
     convention: Convention = "W x",
     note: Note = silent,
@@ -257,9 +258,9 @@ def attend_per_head(
     def affine(rows: Tensor, matrix: Tensor, bias: Tensor, letter: str) -> Tensor:
         return add_bias(project(rows, matrix, f"W_{letter}", convention), bias, f"b_{letter}")
 
-    query = note("query", split(affine(tokens, p.W_q, p.b_q, "q"), heads))
-    key = note("key", split(affine(memory, p.W_k, p.b_k, "k"), heads))
-    value = note("value", split(affine(memory, p.W_v, p.b_v, "v"), heads))
+    query = note("query", split_heads(affine(tokens, p.W_q, p.b_q, "q"), heads))
+    key = note("key", split_heads(affine(memory, p.W_k, p.b_k, "k"), heads))
+    value = note("value", split_heads(affine(memory, p.W_v, p.b_v, "v"), heads))
 
     def per_head(name: str, value: Any, /) -> Any:
         # The attention of each head puts the head first; outside, it stands beside the width.
@@ -272,7 +273,7 @@ def attend_per_head(
     return note("output", affine(joined, p.W_o, p.b_o, "o"))
 
 
-def split(rows: Tensor, heads: int) -> Tensor:
+def split_heads(rows: Tensor, heads: int) -> Tensor:
     """Rows of width heads * head_width, split into heads."""
     width = rows.shape[-1]
     if heads < 1 or width % heads:
@@ -283,10 +284,10 @@ def split(rows: Tensor, heads: int) -> Tensor:
     return rows.reshape(*rows.shape[:-1], heads, width // heads)
 
 
-def _check(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> None:
-    queries = sizes_in_words(query.shape, "query width")
-    keys = sizes_in_words(key.shape, "key width")
-    values = sizes_in_words(value.shape, "key value_width")
+def check_attention_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> None:
+    queries = format_shape(query.shape, "query width")
+    keys = format_shape(key.shape, "key width")
+    values = format_shape(value.shape, "key value_width")
     for name, tensor, sizes in (("query", query, queries), ("key", key, keys), ("value", value, values)):
         if len(tensor.shape) < 2:
             raise InputError(
@@ -309,6 +310,6 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> None:
             raise InputError(f"attention: mask '{mask}' is not known. Give causal, or a matrix of 0 and 1.")
     elif mask is not None and tuple(mask.shape[-2:]) not in ((rows, columns), (1, columns)):
         raise InputError(
-            f"attention: the mask is {sizes_in_words(mask.shape, 'query key')}, but there are "
+            f"attention: the mask is {format_shape(mask.shape, 'query key')}, but there are "
             f"{rows} queries and {columns} keys. Give one row per query and one column per key."
         )

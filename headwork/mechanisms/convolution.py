@@ -10,7 +10,7 @@ a patch embedding is a convolution whose stride equals its kernel (Dosovitskiy e
 from collections.abc import Sequence
 from math import prod
 
-from headwork.errors import InputError, TooLarge, sizes_in_words
+from headwork.errors import InputError, TooLarge, format_shape
 from headwork.mechanisms.attention import Tensor
 from headwork.note import Input, Note, Step, mechanism, silent
 from headwork.numbers import cat, stack
@@ -45,7 +45,7 @@ def kernel_positions(name: str, length: int, size: int, stride: int, padding: in
     return (length + 2 * padding - size) // stride + 1
 
 
-def _grouped(windows: Tensor, kernel: Tensor, groups: int, name: str) -> Tensor:
+def _grouped_product(windows: Tensor, kernel: Tensor, groups: int, name: str) -> Tensor:
     """Windows (..., channel, position, tap) times a kernel (output, channel, tap), group by group."""
     channels, taps = windows.shape[-3], windows.shape[-1]
     outputs, inner, kernel_taps = kernel.shape
@@ -143,7 +143,7 @@ def _convolve(
     windows = _windows(values, sizes, stride)
     places = windows.shape[-2 * axes : -axes]
     flat = windows.reshape(*windows.shape[: -2 * axes], prod(places), prod(sizes))
-    result = _grouped(flat, kernel.reshape(*kernel.shape[:2], prod(sizes)), groups, name)
+    result = _grouped_product(flat, kernel.reshape(*kernel.shape[:2], prod(sizes)), groups, name)
     result = result if bias is None else result + bias.unsqueeze(-1)
     result = result.reshape(*result.shape[:-1], *places)
     return result.squeeze(-1 - axes) if plain else result
@@ -170,15 +170,20 @@ def toeplitz(
     >>> toeplitz(HandTensor(np.array([1.0, 2.0, 4.0])), HandTensor(np.array([1.0, -1.0]))).array.tolist()
     [-1.0, -2.0]
     """
-    length = signal.shape[-1]
-    count = kernel_positions("toeplitz", length, kernel.shape[-1], stride, padding)
+    count = kernel_positions("toeplitz", signal.shape[-1], kernel.shape[-1], stride, padding)
     if count > MAX_ROWS:
         raise TooLarge(f"toeplitz: a matrix of {count:,} rows; at most {MAX_ROWS:,}. Take less padding.")
-    rows = [_shifted(kernel, i * stride - padding, length) for i in range(count)]
+    return _apply_banded(signal, [kernel] * count, stride, padding, note)
+
+
+def _apply_banded(signal: Tensor, kernels: Sequence[Tensor], stride: int, padding: int, note: Note) -> Tensor:
+    """A matrix with one kernel per row, each shifted by the stride, times the signal."""
+    length = signal.shape[-1]
+    rows = [_shifted_kernel_row(kernel, i * stride - padding, length) for i, kernel in enumerate(kernels)]
     return note("output", note("matrix", stack(rows, 0)) @ signal)
 
 
-def _shifted(kernel: Tensor, start: int, length: int) -> Tensor:
+def _shifted_kernel_row(kernel: Tensor, start: int, length: int) -> Tensor:
     """A row of zeros with the kernel from ``start`` on; what lies beyond the ends is cut off."""
     size = kernel.shape[-1]
     first, last = max(0, -start), size - max(0, start + size - length)
@@ -203,15 +208,13 @@ def locally_connected(
     >>> locally_connected(HandTensor(np.array([1.0, 2.0, 4.0])), taps).array.tolist()
     [1.0, 8.0]
     """
-    length = signal.shape[-1]
-    count = kernel_positions("locally-connected", length, kernels.shape[-1], stride, padding)
+    count = kernel_positions("locally-connected", signal.shape[-1], kernels.shape[-1], stride, padding)
     if kernels.shape[-2] != count:
         raise InputError(
             f"locally-connected: {count} outputs need {count} rows of taps; "
-            f"kernels is {sizes_in_words(kernels.shape, 'output tap')}."
+            f"kernels is {format_shape(kernels.shape, 'output tap')}."
         )
-    rows = [_shifted(kernels[i], i * stride - padding, length) for i in range(count)]
-    return note("output", note("matrix", stack(rows, 0)) @ signal)
+    return _apply_banded(signal, [kernels[i] for i in range(count)], stride, padding, note)
 
 
 @mechanism(IMAGE, Step("output", "Y", r"\text{mean of each window}", "channel output_height output_width"))
@@ -253,7 +256,7 @@ def patches(image: Tensor, *, size: int, note: Note = silent) -> Tensor:
     *batch, channels, height, width = image.shape
     if size < 1 or height % size or width % size:
         raise InputError(
-            f"patches: an image of {sizes_in_words((height, width), 'height width')} "
+            f"patches: an image of {format_shape((height, width), 'height width')} "
             f"cannot be cut into squares of {size}. Choose a size that divides both."
         )
     rows, columns = height // size, width // size
@@ -276,7 +279,7 @@ def patches_inverse(rows: Tensor, *, size: int, columns: int, note: Note = silen
     *batch, count, features = rows.shape
     if size < 1 or columns < 1 or count % columns or features % (size * size):
         raise InputError(
-            f"patches inverse: {sizes_in_words(rows.shape, 'patch feature')} cannot be laid out with "
+            f"patches inverse: {format_shape(rows.shape, 'patch feature')} cannot be laid out with "
             f"{columns} patches of {size} x {size} per row. The features are channels x {size} x {size}."
         )
     channels = features // (size * size)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headwork.errors import InputError, check_known, sizes_in_words
+from headwork.errors import InputError, check_known, format_shape
 from headwork.mechanisms.configs import Config
 from headwork.note import Input, Step
 
@@ -116,12 +116,12 @@ def classifier_config(task: Task, architecture: str, **fields: Any) -> Config:
 
 # --- inputs that fit --------------------------------------------------------------------------------
 def check_tokens(
-    name: str, config: Any, tokens: Tensor, mask: Tensor = None, types: Tensor = None, *, look: bool = True
+    name: str, config: Any, tokens: Tensor, mask: Tensor = None, types: Tensor = None, *, values: bool = True
 ) -> None:
     """Whole numbers, batch x token, inside the vocabulary; a mask of that shape leaves each row a token."""
 
     def shape(tensor: Tensor) -> str:
-        return sizes_in_words(tensor.shape, TOKENS.axes)
+        return format_shape(tensor.shape, TOKENS.axes)
 
     whole = not (tokens.is_floating_point() if hasattr(tokens, "is_meta") else tokens.dtype.kind == "f")
     if len(tokens.shape) != 2 or not whole:
@@ -135,7 +135,7 @@ def check_tokens(
             f"{name}: the mask is {shape(mask)}, the tokens are {shape(tokens)}. "
             "Give 1 for each token and 0 for padding."
         )
-    if not look:
+    if not values:
         return
     least, most = int(tokens.min()), int(tokens.max())
     if least < 0 or most >= config.vocabulary:
@@ -152,22 +152,22 @@ def check_tokens(
         )
 
 
-def check_images(name: str, config: Any, images: Tensor, *, look: bool = True) -> None:
+def check_images(name: str, config: Any, images: Tensor, *, values: bool = True) -> None:
     channels, size = config.channels, config.image_size
     expected = f"batch x {channels} x {size} x {size} (batch, channel, height, width)"
     if len(images.shape) != 4 or tuple(images.shape[1:]) != (channels, size, size):
         raise InputError(
-            f"{name}: images are {sizes_in_words(images.shape, IMAGES.axes)}. Expected {expected}: "
+            f"{name}: images are {format_shape(images.shape, IMAGES.axes)}. Expected {expected}: "
             "resize or crop them, or build the model for their size."
         )
     if images.shape[0] == 0:
         raise InputError(f"{name}: an empty batch. Expected {expected} with at least one image.")
 
 
-def check_vectors(name: str, config: Any, *vectors: Tensor, look: bool = True) -> None:
+def check_vectors(name: str, config: Any, *vectors: Tensor, values: bool = True) -> None:
     for tokens in vectors:
         if len(tokens.shape) != 3 or tokens.shape[-1] != config.width or 0 in tokens.shape:
             raise InputError(
-                f"{type(config).__name__}: tokens are {sizes_in_words(tokens.shape, VECTORS.axes)}. "
+                f"{type(config).__name__}: tokens are {format_shape(tokens.shape, VECTORS.axes)}. "
                 f"Expected batch x token x {config.width}, none of them empty."
             )

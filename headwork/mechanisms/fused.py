@@ -20,7 +20,7 @@ from torch.nn import functional
 import headwork.mechanisms as plain
 from headwork.errors import InputError
 from headwork.mechanisms import fused_linear
-from headwork.mechanisms.attention import Mask, Number, _check, split
+from headwork.mechanisms.attention import Mask, Scalar, check_attention_shapes, split_heads
 from headwork.mechanisms.convolution import patches
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.kernels import CellKind, Kernels, Twins
@@ -29,14 +29,14 @@ from headwork.mechanisms.parameters import ConvolutionParameters, RecurrentParam
 from headwork.note import Note, silent
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Number = None, mask: Mask = None) -> Tensor:
+def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Scalar = None, mask: Mask = None) -> Tensor:
     """The twin of ``mechanisms.attention``; hard attention (beta infinite) has none.
 
     >>> one = torch.eye(2)[:1]
     >>> attention(one, one, one).tolist()
     [[1.0, 0.0]]
     """
-    _check(query, key, value, mask)
+    check_attention_shapes(query, key, value, mask)
     if isinstance(beta, float) and math.isinf(beta):
         raise InputError(
             "attention: beta is infinite, and hard attention has no fused kernel. Use the plain one."
@@ -108,7 +108,7 @@ def linear_attention(
     >>> linear_attention(x, x, x).tolist()
     [[2.5], [2.5]]
     """
-    _check(query, key, value, mask)
+    check_attention_shapes(query, key, value, mask)
     check_chunks(query, key, mask, chunk)
     shapes = [rows.shape[:-2] for rows in (query, key, value)]
     leading = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
@@ -163,7 +163,7 @@ def multi_head_attention(
     b_o: Tensor | None = None,
     *,
     heads: int,
-    beta: Number = None,
+    beta: Scalar = None,
     mask: Mask = None,
     kind: Literal["softmax", "linear"] = "softmax",
 ) -> Tensor:
@@ -177,7 +177,7 @@ def multi_head_attention(
         parts = _projected(tokens, (W_q, W_k, W_v), (b_q, b_k, b_v))
     else:
         parts = _projected(tokens, (W_q,), (b_q,)) + _projected(memory, (W_k, W_v), (b_k, b_v))
-    query, key, value = (split(part, heads).transpose(-3, -2) for part in parts)
+    query, key, value = (split_heads(part, heads).transpose(-3, -2) for part in parts)
     if kind == "linear":
         outputs = linear_attention(query, key, value, features="elu+1", mask=mask)
     else:
@@ -260,7 +260,7 @@ def recurrent(inputs: Tensor, W_x: Tensor, W_h: Tensor, *biases: Tensor, cell: C
 class FusedKernels(Kernels):
     """They leave ``note`` alone: a model refuses it beforehand."""
 
-    skips_unread_tokens = True
+    skips_unused_outputs = True
     twins: ClassVar[Twins] = {
         plain.multi_head_attention: multi_head_attention,
         plain.multi_head_linear_attention: partial(multi_head_attention, kind="linear"),
@@ -290,7 +290,7 @@ class FusedKernels(Kernels):
     def linear(self, rows: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
         return functional.linear(rows, matrix, bias)
 
-    def look_up(self, table: Tensor, numbers: Tensor) -> Tensor:
+    def embed(self, table: Tensor, numbers: Tensor) -> Tensor:
         return functional.embedding(numbers, table)
 
 

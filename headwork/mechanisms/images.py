@@ -16,7 +16,7 @@ from headwork.mechanisms.convolution import convolution_2d, max_pooling
 from headwork.mechanisms.definitions import IMAGES, check_images, model
 from headwork.mechanisms.kernels import PLAIN, CellKind, Kernels
 from headwork.mechanisms.layers import encoder_steps
-from headwork.mechanisms.parameters import Initial, new, parameter, part
+from headwork.mechanisms.parameters import Initial, init_tree, node, parameter
 from headwork.mechanisms.positions import sinusoidal_positions_2d
 from headwork.mechanisms.recurrence import gru, lstm, recurrence
 from headwork.mechanisms.transformer import (
@@ -31,23 +31,23 @@ from headwork.note import Note, Step, inside, silent, steps_of
 from headwork.numbers import cat
 
 SCORES = Step("scores", "z", r"W p + b_z", "class")
-CELLS: dict[str, CellKind] = {"lstm": "lstm", "gru": "gru", "rnn": "plain"}
-GATES = {"plain": 1, "lstm": 4, "gru": 3}
+CELL_KINDS: dict[str, CellKind] = {"lstm": "lstm", "gru": "gru", "rnn": "plain"}
+GATE_COUNTS = {"plain": 1, "lstm": 4, "gru": 3}
 
 
 def head_parameters(width: int, classes: int) -> trees.HeadParameters:
-    result: trees.HeadParameters = new(trees.HeadParameters, width=width, **{"class": classes})
+    result: trees.HeadParameters = init_tree(trees.HeadParameters, width=width, **{"class": classes})
     return result
 
 
 # --- images: the vision transformer -----------------------------------------------------------------
 @dataclass(frozen=True)
 class VisionParameters:
-    patch_embedding: trees.ConvolutionParameters = part("patch embedding")
+    patch_embedding: trees.ConvolutionParameters = node("patch embedding")
     class_token: Tensor = parameter("c", "width", "stands before the patches", scope="class token")
-    positions: trees.TableParameters = part("positions")
-    transformer: trees.StackParameters = part("")
-    head: trees.HeadParameters = part("head")
+    positions: trees.TableParameters = node("positions")
+    transformer: trees.StackParameters = node("")
+    head: trees.HeadParameters = node("head")
 
 
 def _vision_parameters(config: VisionTransformerConfig) -> VisionParameters:
@@ -101,8 +101,8 @@ def vision_transformer(
         each = first.expand(*tokens.shape[:-2], 1, tokens.shape[-1])
         tokens = cat([each, tokens], -2)
     tokens = kernels.drop(add_positions(tokens, p.positions.table, note=note))
-    only = 1 if first is not None and kernels.skips_unread_tokens else None
-    tokens = encoder(p.transformer, config, tokens, num_outputs=only, note=note, kernels=kernels)
+    num_outputs = 1 if first is not None and kernels.skips_unused_outputs else None
+    tokens = encoder(p.transformer, config, tokens, num_outputs=num_outputs, note=note, kernels=kernels)
     pooled = note("pooled", tokens.mean(-2) if first is None else tokens[..., 0, :])
     return note("scores", kernels.linear(pooled, p.head.matrix, p.head.bias))
 
@@ -110,8 +110,8 @@ def vision_transformer(
 # --- images: convolution and recurrence -------------------------------------------------------------
 @dataclass(frozen=True)
 class ConvolutionalParameters:
-    blocks: tuple[trees.ConvolutionParameters, ...] = part("block")
-    head: trees.HeadParameters = part("head")
+    blocks: tuple[trees.ConvolutionParameters, ...] = node("block")
+    head: trees.HeadParameters = node("head")
 
 
 def convolution_parameters(channels: int, width: int, *size: int) -> trees.ConvolutionParameters:
@@ -163,25 +163,27 @@ def convolutional_classifier(
 
 
 def recurrent_parameters(inputs: int, width: int, cell: CellKind) -> trees.RecurrentParameters:
-    rows = GATES[cell] * width
+    rows = GATE_COUNTS[cell] * width
     matrices = Initial((rows, inputs), "matrix"), Initial((rows, width), "matrix")
     biases = dict.fromkeys(("b_x", "b_h") if cell == "gru" else ("bias",), Initial((rows,)))
     return trees.RecurrentParameters(*matrices, **biases)
 
 
-def directions_parameters(inputs: int, width: int, cell: CellKind, both: bool) -> trees.DirectionsParameters:
+def recurrent_layer_parameters(
+    inputs: int, width: int, cell: CellKind, both: bool
+) -> trees.RecurrentLayerParameters:
     one = recurrent_parameters(inputs, width, cell)
-    return trees.DirectionsParameters(one, one if both else None)
+    return trees.RecurrentLayerParameters(one, one if both else None)
 
 
-def directions_steps(cell: CellKind, both: bool) -> tuple[Step, ...]:
+def recurrent_layer_steps(cell: CellKind, both: bool) -> tuple[Step, ...]:
     mechanisms: dict[str, Callable[..., Tensor]] = {"plain": recurrence, "lstm": lstm, "gru": gru}
     sides = ("forwards", "backwards") if both else ("forwards",)
     return tuple(step for side in sides for step in steps_of(mechanisms[cell], scope=side))
 
 
-def directions(
-    parameters: trees.DirectionsParameters,
+def recurrent_layer(
+    parameters: trees.RecurrentLayerParameters,
     inputs: Tensor,
     mask: Tensor = None,
     *,
@@ -193,13 +195,13 @@ def directions(
 
     ``mask`` has 1 for each step and 0 for the padding after the last.
     """
-    onward = kernels.recurrent(inputs, parameters.forwards, cell=cell, note=inside(note, "forwards"))
+    forward_states = kernels.recurrent(inputs, parameters.forwards, cell=cell, note=inside(note, "forwards"))
     if parameters.backwards is None:
-        return onward
-    back = kernels.recurrent(
+        return forward_states
+    backward_states = kernels.recurrent(
         _reversed(inputs, mask), parameters.backwards, cell=cell, note=inside(note, "backwards")
     )
-    return cat([onward, _reversed(back, mask)], -1)
+    return cat([forward_states, _reversed(backward_states, mask)], -1)
 
 
 def _reversed(rows: Tensor, mask: Tensor | None) -> Tensor:
@@ -209,10 +211,10 @@ def _reversed(rows: Tensor, mask: Tensor | None) -> Tensor:
     padding = (mask == 0) * 1  # whole numbers
     real, positions = 1 - padding, (padding * 0 + 1).cumsum(-1) - 1
     last = real.sum(-1, keepdim=True) - 1
-    return rows_at(rows, real * (last - positions) + padding * positions)
+    return gather_rows(rows, real * (last - positions) + padding * positions)
 
 
-def rows_at(rows: Tensor, positions: Tensor) -> Tensor:
+def gather_rows(rows: Tensor, positions: Tensor) -> Tensor:
     """The rows (batch, token, ...) of each sequence at its positions (batch, position)."""
     inner = rows.shape[2:]
     index = positions.reshape(*positions.shape, *[1] * len(inner)).expand(*positions.shape, *inner)
@@ -221,21 +223,21 @@ def rows_at(rows: Tensor, positions: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class RecurrentClassifierParameters:
-    recurrent: trees.DirectionsParameters = part("")
-    head: trees.HeadParameters = part("head")
+    recurrent: trees.RecurrentLayerParameters = node("")
+    head: trees.HeadParameters = node("head")
 
 
 def _recurrent_classifier_parameters(config: RecurrentConfig) -> RecurrentClassifierParameters:
     width, inputs = config.width, config.channels * config.image_size
     return RecurrentClassifierParameters(
-        directions_parameters(inputs, width, config.cell, config.bidirectional),
+        recurrent_layer_parameters(inputs, width, config.cell, config.bidirectional),
         head_parameters(2 * width if config.bidirectional else width, config.classes),
     )
 
 
 def _recurrent_classifier_steps(config: RecurrentConfig) -> tuple[Step, ...]:
     pooled = Step("pooled", "p", r"\text{the state after the last row read}", "state")
-    return (*directions_steps(config.cell, config.bidirectional), pooled, SCORES)
+    return (*recurrent_layer_steps(config.cell, config.bidirectional), pooled, SCORES)
 
 
 @model(
@@ -244,7 +246,7 @@ def _recurrent_classifier_steps(config: RecurrentConfig) -> tuple[Step, ...]:
     _recurrent_classifier_steps,
     IMAGES,
     check=check_images,
-    architectures={name: {"cell": cell} for name, cell in CELLS.items()},
+    architectures={name: {"cell": cell} for name, cell in CELL_KINDS.items()},
 )
 def recurrent_classifier(
     parameters: RecurrentClassifierParameters,
@@ -257,7 +259,7 @@ def recurrent_classifier(
     """Images, read row by row, in; a logit for each class out."""
     rows = images.transpose(-3, -2)
     rows = rows.reshape(*rows.shape[:-2], rows.shape[-2] * rows.shape[-1])
-    states = directions(parameters.recurrent, rows, cell=config.cell, note=note, kernels=kernels)
+    states = recurrent_layer(parameters.recurrent, rows, cell=config.cell, note=note, kernels=kernels)
     pooled = states[..., -1, : config.width]
     if config.bidirectional:
         # Backwards, the row read last is the first.

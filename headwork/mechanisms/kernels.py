@@ -32,15 +32,15 @@ def no_dropout(value: Tensor) -> Tensor:
 class Kernels:
     """The mechanisms on nodes of parameters; a subclass may replace them by twins that know no ``note``."""
 
-    skips_unread_tokens = False  # whether the last block computes only what is read
+    skips_unused_outputs = False  # whether the last block computes only what is read
     twins: ClassVar[Twins] = {}  # of mechanisms, up to whole layers
 
-    def __init__(self, kind: AttentionKind = "softmax", drop: Drop = no_dropout) -> None:
-        self.kind, self.drop = kind, drop
+    def __init__(self, attention_kind: AttentionKind = "softmax", drop: Drop = no_dropout) -> None:
+        self.attention_kind, self.drop = attention_kind, drop
 
-    def with_attention(self, kind: AttentionKind) -> "Kernels":
+    def with_attention(self, attention_kind: AttentionKind) -> "Kernels":
         """These kernels, with the attention of a config."""
-        return self if kind == self.kind else type(self)(kind, self.drop)
+        return self if attention_kind == self.attention_kind else type(self)(attention_kind, self.drop)
 
     def call(self, mechanism: Callable[..., Tensor], *inputs: Any, note: Note, **options: Any) -> Tensor:
         """A mechanism, or its twin, which takes no note."""
@@ -57,7 +57,7 @@ class Kernels:
         **options: Any,
     ) -> Tensor:
         matrices, biases = (p.W_q, p.W_k, p.W_v, p.W_o), (p.b_q, p.b_k, p.b_v, p.b_o)
-        attend = multi_head_attention if self.kind == "softmax" else multi_head_linear_attention
+        attend = multi_head_attention if self.attention_kind == "softmax" else multi_head_linear_attention
         return self.call(attend, tokens, *matrices, memory, *biases, **options, note=note)
 
     def feed_forward(
@@ -104,7 +104,7 @@ class Kernels:
         product = project(rows.unsqueeze(-2), matrix, "the matrix").squeeze(-2)
         return add_bias(product, bias, "the bias")
 
-    def look_up(self, table: Tensor, numbers: Tensor) -> Tensor:
+    def embed(self, table: Tensor, numbers: Tensor) -> Tensor:
         """The rows of a table by their numbers."""
         return table[numbers]
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from headwork.mechanisms.attention import Convention, Mask, Number, Tensor, multi_head_attention
+from headwork.mechanisms.attention import Convention, Mask, Scalar, Tensor, multi_head_attention
 from headwork.mechanisms.feedforward import Activation, feed_forward
 from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.normalisation import normalisation_steps
@@ -25,7 +25,7 @@ from headwork.mechanisms.parameters import (
 )
 from headwork.note import Input, Note, Step, inside, mechanism, silent, steps_of
 
-Placement = Literal["post", "pre"]
+NormalisationPlacement = Literal["post", "pre"]
 
 
 def _sublayer_steps(
@@ -45,7 +45,7 @@ def _sublayer_steps(
 
 
 FEED_FORWARD = partial(steps_of, feed_forward, always_x_W=True)
-PRIMED = "Q K V S A H J z W_q W_k W_v W_o b_q b_k b_v b_o"  # of attention to the memory
+PRIMED_SYMBOLS = "Q K V S A H J z W_q W_k W_v W_o b_q b_k b_v b_o"  # of attention to the memory
 
 
 def encoder_steps(attention: Callable[..., Tensor] = multi_head_attention) -> tuple[Step, ...]:
@@ -59,7 +59,7 @@ def encoder_steps(attention: Callable[..., Tensor] = multi_head_attention) -> tu
 
 def decoder_steps(attention: Callable[..., Tensor] = multi_head_attention) -> tuple[Step, ...]:
     """The cards of a decoder layer with this kind of attention."""
-    attend, primed = partial(steps_of, attention), {symbol: f"{symbol}'" for symbol in PRIMED.split()}
+    attend, primed = partial(steps_of, attention), {symbol: f"{symbol}'" for symbol in PRIMED_SYMBOLS.split()}
     symbols = {"S'": "S_m'", **primed, "Y": "Z'"}
     cross = _sublayer_steps(2, "cross-attention", attend, memory="M", **symbols)
     return (
@@ -74,7 +74,7 @@ def _output(k: int) -> Step:
     return Step("output", "Y", f"{{residual {k},normalisation {k}/output|L_{k}}}", "token width")
 
 
-def _by_hand(beta: Number, convention: Convention) -> dict[str, Any]:
+def _plain_options(beta: Scalar, convention: Convention) -> dict[str, Any]:
     """What only the plain attention knows."""
     options: dict[str, Any] = {} if beta is None else {"beta": beta}
     return options if convention == "W x" else options | {"convention": convention}
@@ -86,8 +86,8 @@ def _residual(
     parameters: NormalisationParameters,
     sublayer: Callable[..., Tensor],
     *,
-    placement: Placement,
-    epsilon: Number,
+    placement: NormalisationPlacement,
+    epsilon: Scalar,
     note: Note,
     kernels: Kernels,
     num_outputs: int | None = None,
@@ -119,11 +119,11 @@ def encoder_layer(
     parameters: EncoderLayerParameters,
     *,
     heads: int,
-    beta: Number = None,
+    beta: Scalar = None,
     mask: Mask = None,
-    normalisation: Placement = "post",
+    normalisation: NormalisationPlacement = "post",
     activation: Activation = "relu",
-    epsilon: Number = 0,
+    epsilon: Scalar = 0,
     convention: Convention = "W x",
     num_outputs: int | None = None,
     note: Note = silent,
@@ -131,11 +131,11 @@ def encoder_layer(
 ) -> Tensor:
     """One layer of a transformer encoder, its normalisation after or before each part."""
     p = parameters
-    attend: Any = partial(kernels.attention, heads=heads, **_by_hand(beta, convention))
+    attend: Any = partial(kernels.attention, heads=heads, **_plain_options(beta, convention))
     residual = partial(_residual, placement=normalisation, epsilon=epsilon, note=note, kernels=kernels)
-    own = partial(attend, p=p.attention, mask=mask, note=inside(note, "attention"))
+    attend_self = partial(attend, p=p.attention, mask=mask, note=inside(note, "attention"))
     feed = partial(kernels.feed_forward, p=p.feed_forward, activation=activation)
-    tokens = residual(tokens, 1, p.normalisation_1, own, num_outputs=num_outputs)
+    tokens = residual(tokens, 1, p.normalisation_1, attend_self, num_outputs=num_outputs)
     tokens = residual(tokens, 2, p.normalisation_2, partial(feed, note=inside(note, "feed-forward")))
     return note("output", tokens)
 
@@ -153,24 +153,26 @@ def decoder_layer(
     parameters: DecoderLayerParameters,
     *,
     heads: int,
-    beta: Number = None,
+    beta: Scalar = None,
     mask: Mask = "causal",
     memory_mask: Mask = None,
-    normalisation: Placement = "post",
+    normalisation: NormalisationPlacement = "post",
     activation: Activation = "relu",
-    epsilon: Number = 0,
+    epsilon: Scalar = 0,
     convention: Convention = "W x",
     note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """One layer of a transformer decoder: it attends to its own earlier tokens, then to the encoder's."""
     p = parameters
-    attend: Any = partial(kernels.attention, heads=heads, **_by_hand(beta, convention))
+    attend: Any = partial(kernels.attention, heads=heads, **_plain_options(beta, convention))
     residual = partial(_residual, placement=normalisation, epsilon=epsilon, note=note, kernels=kernels)
-    own = partial(attend, p=p.attention, mask=mask, note=inside(note, "attention"))
-    cross = partial(attend, p=p.cross_attention, memory=memory, mask=memory_mask)
+    attend_self = partial(attend, p=p.attention, mask=mask, note=inside(note, "attention"))
+    attend_memory = partial(attend, p=p.cross_attention, memory=memory, mask=memory_mask)
     feed = partial(kernels.feed_forward, p=p.feed_forward, activation=activation)
-    tokens = residual(tokens, 1, p.normalisation_1, own)
-    tokens = residual(tokens, 2, p.normalisation_2, partial(cross, note=inside(note, "cross-attention")))
+    tokens = residual(tokens, 1, p.normalisation_1, attend_self)
+    tokens = residual(
+        tokens, 2, p.normalisation_2, partial(attend_memory, note=inside(note, "cross-attention"))
+    )
     tokens = residual(tokens, 3, p.normalisation_3, partial(feed, note=inside(note, "feed-forward")))
     return note("output", tokens)

@@ -17,9 +17,10 @@ from headwork.mechanisms.attention import (
     Convention,
     Mask,
     Tensor,
-    _check,
     attend_per_head,
     causal,
+    check_attention_shapes,
+    steps_per_head,
 )
 from headwork.mechanisms.parameters import AttentionParameters
 from headwork.note import Note, Step, inside, mechanism, silent
@@ -68,7 +69,7 @@ def linear_attention(
     >>> linear_attention(x, x, x).array.tolist()
     [[2.5], [2.5]]
     """
-    _check(query, key, value, mask)
+    check_attention_shapes(query, key, value, mask)
     query, key = _note_features(query, key, features, note)
     products = query @ key.mT
     allowed = causal(products) if isinstance(mask, str) else mask
@@ -99,16 +100,9 @@ def linear_attention_recurrent(
     >>> linear_attention_recurrent(x, x, x).array.tolist()
     [[2.5], [2.5]]
     """
-    _check(query, key, value, mask)
+    check_attention_shapes(query, key, value, mask)
     query, key = _note_features(query, key, features, note)
-    states: list[Tensor] = []
-    key_sums: list[Tensor] = []
-    for t in range(key.shape[-2]):
-        at = inside(note, f"step {t}")
-        new = key[..., t : t + 1, :].mT @ value[..., t : t + 1, :]
-        states.append(at("state", states[-1] + new if states else new))
-        here = key[..., t : t + 1, :]
-        key_sums.append(at("key sum", key_sums[-1] + here if key_sums else here))
+    states, key_sums = _running_sums(key, value, 1, "step", note)
     rows = []
     for i in range(query.shape[-2]):
         last = len(states) - 1 if mask is None else len(states) - query.shape[-2] + i
@@ -148,17 +142,10 @@ def linear_attention_chunked(
     >>> linear_attention_chunked(x, x, x, chunk=1).array.tolist()
     [[2.5], [2.5]]
     """
-    _check(query, key, value, mask)
+    check_attention_shapes(query, key, value, mask)
     check_chunks(query, key, mask, chunk)
     query, key = _note_features(query, key, features, note)
-    states: list[Tensor] = []
-    key_sums: list[Tensor] = []
-    for t, start in enumerate(range(0, key.shape[-2], chunk)):
-        at = inside(note, f"chunk {t}")
-        keys, values = key[..., start : start + chunk, :], value[..., start : start + chunk, :]
-        new, total = keys.mT @ values, keys.sum(-2, keepdim=True)
-        states.append(at("state", states[-1] + new if states else new))
-        key_sums.append(at("key sum", key_sums[-1] + total if key_sums else total))
+    states, key_sums = _running_sums(key, value, chunk, "chunk", note)
     rows = []
     for t, start in enumerate(range(0, query.shape[-2], chunk)):
         at = inside(note, f"chunk {t}")
@@ -175,6 +162,21 @@ def linear_attention_chunked(
     return note("output", cat(rows, -2))
 
 
+def _running_sums(
+    key: Tensor, value: Tensor, chunk: int, scope: str, note: Note
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The state and the sum of the keys after each chunk of tokens."""
+    states: list[Tensor] = []
+    key_sums: list[Tensor] = []
+    for t, start in enumerate(range(0, key.shape[-2], chunk)):
+        at = inside(note, f"{scope} {t}")
+        keys, values = key[..., start : start + chunk, :], value[..., start : start + chunk, :]
+        new, total = keys.mT @ values, keys if chunk == 1 else keys.sum(-2, keepdim=True)
+        states.append(at("state", states[-1] + new if states else new))
+        key_sums.append(at("key sum", key_sums[-1] + total if key_sums else total))
+    return states, key_sums
+
+
 def check_chunks(query: Tensor, key: Tensor, mask: Mask, chunk: int) -> None:
     if chunk < 1:
         raise InputError(f"linear attention: chunks of {chunk}. Give at least 1 token per chunk.")
@@ -185,15 +187,7 @@ def check_chunks(query: Tensor, key: Tensor, mask: Mask, chunk: int) -> None:
         )
 
 
-@mechanism(
-    *MULTI_HEAD_CARDS,
-    Step("query features", r"\Phi_Q", r"\phi(Q)", "head query head_width"),
-    Step("key features", r"\Phi_K", r"\phi(K)", "head key head_width"),
-    Step("scores", "S", r"\Phi_Q \Phi_K^\top", "head query key", columns=r"\Phi_K^\top \Phi_Q"),
-    Step("sums", "z", r"\textstyle\sum_j S_{ij}", "head query one"),
-    Step("weights", "A", r"S / z", "head query key"),
-    *JOINED_STEPS,
-)
+@mechanism(*MULTI_HEAD_CARDS, *steps_per_head(linear_attention), *JOINED_STEPS)
 def multi_head_linear_attention(
     tokens: Tensor,
     W_q: Tensor = None,

@@ -6,7 +6,7 @@ population deviation (divided by the width, not by the width less one). RMS norm
 models use 1e-5.
 """
 
-from headwork.mechanisms.attention import Number, Tensor
+from headwork.mechanisms.attention import Scalar, Tensor
 from headwork.note import Input, Note, Step, mechanism, silent, steps_of
 
 
@@ -21,7 +21,7 @@ from headwork.note import Input, Note, Step, mechanism, silent, steps_of
     Step("output", "Y", r"\gamma N + b", "token width"),
 )
 def layer_normalisation(
-    tokens: Tensor, scale: Tensor = None, shift: Tensor = None, *, epsilon: Number = 0, note: Note = silent
+    tokens: Tensor, scale: Tensor = None, shift: Tensor = None, *, epsilon: Scalar = 0, note: Note = silent
 ) -> Tensor:
     """Mean 0 and deviation 1 for each token over its width, then scale and shift.
 
@@ -44,7 +44,7 @@ def layer_normalisation(
     Step("output", "Y", r"\gamma N", "token width"),
 )
 def rms_normalisation(
-    tokens: Tensor, scale: Tensor = None, *, epsilon: Number = 0, note: Note = silent
+    tokens: Tensor, scale: Tensor = None, *, epsilon: Scalar = 0, note: Note = silent
 ) -> Tensor:
     """Each token over the root of its mean square, then a scale; no mean is subtracted.
 

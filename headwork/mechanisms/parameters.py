@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from typing import Any, Literal, get_type_hints
 
-from headwork.errors import InputError, sizes_in_words, unknown
+from headwork.errors import InputError, format_shape, unknown_name
 from headwork.note import Input
 
 Tensor = Any  # torch.Tensor, HandTensor or ShapeTensor
@@ -27,7 +27,7 @@ def parameter(symbol: str, axes: str, about: str, **more: str) -> Any:
     return field(default=None, metadata={"card": (symbol, axes, about), **more})
 
 
-def part(scope: str, prefix: str = "", suffix: str = "") -> Any:
+def node(scope: str, prefix: str = "", suffix: str = "") -> Any:
     """A field that holds a node, with its scope in paths; by hand its parameters are named by affixes."""
     return field(default=None, metadata={"scope": scope, "prefix": prefix, "suffix": suffix})
 
@@ -79,28 +79,28 @@ class NormalisationParameters:
 
 @dataclass(frozen=True)
 class EncoderLayerParameters:
-    attention: AttentionParameters = part("attention")
-    normalisation_1: NormalisationParameters = part("normalisation 1", suffix="_1")
-    normalisation_2: NormalisationParameters = part("normalisation 2", suffix="_2")
-    feed_forward: FeedForwardParameters = part("feed-forward")
+    attention: AttentionParameters = node("attention")
+    normalisation_1: NormalisationParameters = node("normalisation 1", suffix="_1")
+    normalisation_2: NormalisationParameters = node("normalisation 2", suffix="_2")
+    feed_forward: FeedForwardParameters = node("feed-forward")
 
 
 @dataclass(frozen=True)
 class DecoderLayerParameters:
-    attention: AttentionParameters = part("attention")
-    normalisation_1: NormalisationParameters = part("normalisation 1", suffix="_1")
-    normalisation_2: NormalisationParameters = part("normalisation 2", suffix="_2")
-    normalisation_3: NormalisationParameters = part("normalisation 3", suffix="_3")
-    feed_forward: FeedForwardParameters = part("feed-forward")
-    cross_attention: AttentionParameters = part("cross-attention", prefix="cross_")
+    attention: AttentionParameters = node("attention")
+    normalisation_1: NormalisationParameters = node("normalisation 1", suffix="_1")
+    normalisation_2: NormalisationParameters = node("normalisation 2", suffix="_2")
+    normalisation_3: NormalisationParameters = node("normalisation 3", suffix="_3")
+    feed_forward: FeedForwardParameters = node("feed-forward")
+    cross_attention: AttentionParameters = node("cross-attention", prefix="cross_")
 
 
 @dataclass(frozen=True)
 class StackParameters:
     """Of an encoder or a decoder: its blocks, and the normalisation at its end where it has one."""
 
-    blocks: tuple[Any, ...] = part("block")
-    normalisation: NormalisationParameters | None = part("normalisation")
+    blocks: tuple[Any, ...] = node("block")
+    normalisation: NormalisationParameters | None = node("normalisation")
 
 
 @dataclass(frozen=True)
@@ -136,11 +136,11 @@ class RecurrentParameters:
 
 
 @dataclass(frozen=True)
-class DirectionsParameters:
+class RecurrentLayerParameters:
     """One direction or both."""
 
-    forwards: RecurrentParameters = part("forwards")
-    backwards: RecurrentParameters | None = part("backwards")
+    forwards: RecurrentParameters = node("forwards")
+    backwards: RecurrentParameters | None = node("backwards")
 
 
 @dataclass(frozen=True)
@@ -151,10 +151,10 @@ class NGramParameters:
     ratios: Tensor = parameter("r", "ngram class", "fixed factors, counted before training")
 
 
-def new(kind: type, **sizes: int) -> Any:
+def init_tree(kind: type, **sizes: int) -> Any:
     """A tree of ``Initial`` of that kind, with a size for each axis word.
 
-    >>> new(HeadParameters, width=3, **{"class": 2}).bias.shape
+    >>> init_tree(HeadParameters, width=3, **{"class": 2}).bias.shape
     (2,)
     """
     known = dict.fromkeys(("key_width", "value_width", "joined_width"), sizes.get("width", 0)) | sizes
@@ -162,7 +162,7 @@ def new(kind: type, **sizes: int) -> Any:
 
     def child(entry: Field[Any]) -> Any:
         if "card" not in entry.metadata:
-            return new(hints[entry.name], **sizes)
+            return init_tree(hints[entry.name], **sizes)
         axes = entry.metadata["card"][1].split()
         draw = entry.metadata.get("draw", "matrix" if len(axes) > 1 else "zeros")
         return Initial(tuple(known[word] for word in axes), draw)
@@ -199,10 +199,10 @@ def flatten(tree: Any) -> dict[str, Any]:
     return leaves
 
 
-def build(template: Any, values: Mapping[str, Any], where: str = "parameters") -> Any:
+def fill_tree(template: Any, values: Mapping[str, Any], where: str = "parameters") -> Any:
     """The tree of ``template`` with these values, by either name; errors say what is missing or misshapen.
 
-    >>> build(HeadParameters(Initial((2, 3)), Initial((2,))), {"matrix": "?"})
+    >>> fill_tree(HeadParameters(Initial((2, 3)), Initial((2,))), {"matrix": "?"})
     Traceback (most recent call last):
     headwork.errors.InputError: parameters: 'bias' is missing. Expected 2.
     """
@@ -211,14 +211,14 @@ def build(template: Any, values: Mapping[str, Any], where: str = "parameters") -
     named = {current.get(name, name): value for name, value in values.items()}
     for name in named:
         if name not in shapes:
-            raise unknown(f"parameter in {where}", name, known.values())
+            raise unknown_name(f"parameter in {where}", name, known.values())
     for name, like in shapes.items():
-        expected = sizes_in_words(like.shape, "")
+        expected = format_shape(like.shape, "")
         if name not in named:
             raise InputError(f"{where}: '{known[name]}' is missing. Expected {expected}.")
         shape = getattr(named[name], "shape", like.shape)
         if tuple(shape) != tuple(like.shape):
-            raise InputError(f"{where}: '{known[name]}' is {sizes_in_words(shape, '')}, expected {expected}.")
+            raise InputError(f"{where}: '{known[name]}' is {format_shape(shape, '')}, expected {expected}.")
     return map_tree(lambda name, leaf: named[name], template)
 
 
@@ -248,15 +248,15 @@ def _walk(tree: Any, name: str = "", path: str = "") -> Iterator[tuple[str, str,
 
 
 # What is added to the symbols of parameters in these parts of a model, where others have the same.
-MARKS = {"/embedding normalisation/": "_0", "/normalisation/": "_f", "cross-attention/": "'"}
-MARKS |= {"positions/table": "'", "types/table": "''", "head/bias": "_z"}
+SYMBOL_SUFFIXES = {"/embedding normalisation/": "_0", "/normalisation/": "_f", "cross-attention/": "'"}
+SYMBOL_SUFFIXES |= {"positions/table": "'", "types/table": "''", "head/bias": "_z"}
 
 
 def _card(entry: Field[Any], name: str, prefix: str = "", suffix: str = "") -> Input:
     symbol, axes, about = entry.metadata["card"]
     about = f"of normalisation {suffix[1:]}; {about}" if suffix else about
     numbered = re.search(r"normalisation (\d+)/", name)
-    marks = [mark for scope, mark in MARKS.items() if scope in f"/{name}"]
+    marks = [mark for scope, mark in SYMBOL_SUFFIXES.items() if scope in f"/{name}"]
     mark = f"_{numbered[1]}" if numbered else "".join(marks[:1])
     return Input(name, symbol + ("'" if prefix else suffix or mark), axes, about, trained=True)
 

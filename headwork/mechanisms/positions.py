@@ -8,7 +8,7 @@ and rotary positions (Su et al. 2021, arXiv 2104.09864), which rotate each pair 
 position. Positions count from 0.
 """
 
-from headwork.errors import InputError, TooLarge, sizes_in_words
+from headwork.errors import InputError, TooLarge, format_shape
 from headwork.mechanisms.attention import Tensor
 from headwork.note import Input, Note, Step, mechanism, silent
 from headwork.numbers import cat, stack
@@ -70,8 +70,8 @@ def sinusoidal_positions(places: Tensor, *, width: int, base: int = 10000, note:
     >>> sinusoidal_positions(HandTensor(np.array([0.0])), width=4).array.tolist()
     [[0.0, 1.0, 0.0, 1.0]]
     """
-    speeds = note("frequencies", frequencies(places, width, base))
-    angles = note("angles", places.unsqueeze(-1) * speeds)
+    omega = note("frequencies", frequencies(places, width, base))
+    angles = note("angles", places.unsqueeze(-1) * omega)
     return note("output", interleave(angles.sin(), angles.cos()))
 
 
@@ -96,9 +96,9 @@ def sinusoidal_positions_2d(
             f"positions: width {width} cannot be split into two halves of pairs. Give a multiple of 4."
         )
     high, wide = rows.shape[-1], columns.shape[-1]
-    down = note("row positions", sinusoidal_positions(rows, width=width // 2, base=base))
-    across = note("column positions", sinusoidal_positions(columns, width=width // 2, base=base))
-    grid = cat([stack([down] * wide, 1), stack([across] * high, 0)], -1)
+    row_codes = note("row positions", sinusoidal_positions(rows, width=width // 2, base=base))
+    column_codes = note("column positions", sinusoidal_positions(columns, width=width // 2, base=base))
+    grid = cat([stack([row_codes] * wide, 1), stack([column_codes] * high, 0)], -1)
     return note("output", grid.reshape(high * wide, width))
 
 
@@ -118,8 +118,8 @@ def learned_positions(tokens: Tensor, table: Tensor, *, note: Note = silent) -> 
     count = tokens.shape[-2]
     if table.shape[-2] < count or table.shape[-1] != tokens.shape[-1]:
         raise InputError(
-            f"learned positions: the table is {sizes_in_words(table.shape, 'position width')}, the tokens "
-            f"are {sizes_in_words(tokens.shape, 'token width')}. "
+            f"learned positions: the table is {format_shape(table.shape, 'position width')}, the tokens "
+            f"are {format_shape(tokens.shape, 'token width')}. "
             "The table needs one row per token and the tokens' width."
         )
     positions = note("positions", table[:count])
@@ -142,7 +142,7 @@ def relative_positions(scores: Tensor, bias: Tensor, *, note: Note = silent) -> 
     queries, keys = scores.shape[-2:]
     if queries != keys or bias.shape[-1] != 2 * keys - 1:
         raise InputError(
-            f"relative positions: the scores are {sizes_in_words(scores.shape, 'query key')} and there are "
+            f"relative positions: the scores are {format_shape(scores.shape, 'query key')} and there are "
             f"{bias.shape[-1]} biases. Square scores of n tokens need 2n-1 biases."
         )
     rows = [bias[..., keys - 1 - i : 2 * keys - 1 - i] for i in range(queries)]
@@ -169,12 +169,12 @@ def alibi_positions(scores: Tensor, slopes: Tensor = None, *, note: Note = silen
         slopes = alibi_slopes(scores, heads) if len(scores.shape) > 2 else alibi_slopes(scores, 1)[0]
     if len(slopes.shape) != min(len(scores.shape) - 2, 1) or (slopes.shape and slopes.shape[0] != heads):
         raise InputError(
-            f"alibi positions: the scores are {sizes_in_words(scores.shape, 'head query key')} and slopes is "
-            f"{sizes_in_words(slopes.shape, 'head')}. Give one slope per head."
+            f"alibi positions: the scores are {format_shape(scores.shape, 'head query key')} and slopes is "
+            f"{format_shape(slopes.shape, 'head')}. Give one slope per head."
         )
     # With fewer queries than keys, the queries are the last ones, as under a causal mask.
-    apart = [[abs(i + keys - queries - j) for j in range(keys)] for i in range(queries)]
-    distances = note("distances", scores.new_tensor(apart))
+    offsets = [[abs(i + keys - queries - j) for j in range(keys)] for i in range(queries)]
+    distances = note("distances", scores.new_tensor(offsets))
     biases = note(
         "biases", -(slopes.unsqueeze(-1).unsqueeze(-1) * distances if slopes.shape else slopes * distances)
     )

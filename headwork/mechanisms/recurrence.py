@@ -12,7 +12,7 @@ order.
 
 from typing import Any, Literal
 
-from headwork.errors import InputError, sizes_in_words
+from headwork.errors import InputError, format_shape
 from headwork.mechanisms.attention import Tensor
 from headwork.mechanisms.parameters import RecurrentParameters, input_cards
 from headwork.note import Input, Note, Step, inside, mechanism, silent, steps_of
@@ -44,18 +44,25 @@ def _product(vector: Tensor, matrix: Tensor) -> Tensor:
     return (vector.unsqueeze(-2) @ matrix.mT).squeeze(-2)
 
 
-def _plus(sums: Tensor, bias: Tensor | None) -> Tensor:
+def _add_bias(sums: Tensor, bias: Tensor | None) -> Tensor:
     return sums if bias is None else sums + bias
 
 
-def _check(inputs: Tensor, W_x: Tensor, W_h: Tensor) -> None:
-    states = W_h.shape[-1]
-    if W_x.shape[-1] != inputs.shape[-1] or tuple(W_h.shape) != (states, states) or W_x.shape[-2] != states:
-        raise InputError(
-            f"recurrence: inputs are {sizes_in_words(inputs.shape, 'time width')}, W_x is "
-            f"{sizes_in_words(W_x.shape, 'state width')}, W_h is {sizes_in_words(W_h.shape, 'state state')}. "
-            "W_x takes the inputs' width to the states, and W_h is square in the states."
-        )
+def _check_sizes(inputs: Tensor, W_x: Tensor, W_h: Tensor, name: str = "recurrence", gates: int = 1) -> None:
+    """Each matrix has a block of rows for each of the gates; the plain recurrence has one block."""
+    width, states = inputs.shape[-1], W_h.shape[-1]
+    sizes = (gates * states, width), (gates * states, states)
+    if (tuple(W_x.shape[-2:]), tuple(W_h.shape[-2:])) == sizes:
+        return
+    rows, advice = "state", "W_x takes the inputs' width to the states, and W_h is square in the states."
+    if gates > 1:
+        rows = "gate_states"
+        advice = f"Both stack {gates} gates of {states} rows; W_x takes the inputs' width and W_h the states."
+    raise InputError(
+        f"{name}: inputs are {format_shape(inputs.shape, 'time width')}, W_x is "
+        f"{format_shape(W_x.shape, f'{rows} width')}, W_h is {format_shape(W_h.shape, f'{rows} state')}. "
+        f"{advice}"
+    )
 
 
 @mechanism(
@@ -97,12 +104,12 @@ def recurrent_states(
 ) -> list[Tensor]:
     """The state after each step of the plain recurrence."""
     inputs, W_x, W_h = _as_rows(inputs), _as_matrix(W_x), _as_matrix(W_h)
-    _check(inputs, W_x, W_h)
+    _check_sizes(inputs, W_x, W_h)
     states = []
     for t in range(inputs.shape[-2]):
         at = inside(note, f"step {t}")
-        total = _plus(_product(inputs[..., t, :], W_x), None if state is None else _product(state, W_h))
-        total = at("sum", _plus(total, bias))
+        total = _add_bias(_product(inputs[..., t, :], W_x), None if state is None else _product(state, W_h))
+        total = at("sum", _add_bias(total, bias))
         state = at("state", total.tanh() if activation == "tanh" else total)
         states.append(state)
     return states
@@ -122,7 +129,7 @@ def recurrence_closed_form(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: No
     [3.0]
     """
     inputs, W_x, W_h = _as_rows(inputs), _as_matrix(W_x), _as_matrix(W_h)
-    _check(inputs, W_x, W_h)
+    _check_sizes(inputs, W_x, W_h)
     states = W_h.shape[-1]
     powers = [W_h.new_tensor([[int(i == j) for j in range(states)] for i in range(states)])]
     for _ in range(inputs.shape[-2] - 1):
@@ -138,25 +145,14 @@ def _gates(sums: Tensor, count: int) -> list[Tensor]:
     return [sums[..., k * states : (k + 1) * states] for k in range(count)]
 
 
-def _check_gates(name: str, inputs: Tensor, W_x: Tensor, W_h: Tensor, count: int) -> None:
-    states, wide = W_h.shape[-1], inputs.shape[-1]
-    if tuple(W_x.shape[-2:]) != (count * states, wide) or W_h.shape[-2] != count * states:
-        raise InputError(
-            f"{name}: inputs are {sizes_in_words(inputs.shape, 'time width')}, W_x is "
-            f"{sizes_in_words(W_x.shape, 'gate_states width')}, W_h is "
-            f"{sizes_in_words(W_h.shape, 'gate_states state')}. "
-            f"Both stack {count} gates of {states} rows; W_x takes the inputs' width and W_h the states."
-        )
-
-
-GATES = input_cards(RecurrentParameters)
-STACKED, GATE_BIAS, GRU_BIASES = GATES[:2], GATES[2], GATES[3:]
+GATE_CARDS = input_cards(RecurrentParameters)
+GATE_MATRICES, GATE_BIAS, GRU_BIASES = GATE_CARDS[:2], GATE_CARDS[2], GATE_CARDS[3:]
 STATE = Input("state", "h_{t-1}", "state", "the state before; none is 0")
 
 
 @mechanism(
     Input("inputs", "x_t", "width", "one input"),
-    *STACKED,
+    *GATE_MATRICES,
     GATE_BIAS,
     STATE,
     Input("cell", "c_{t-1}", "state", "the cell before; none is 0"),
@@ -183,15 +179,15 @@ def lstm_cell(
     >>> [part.array.tolist() for part in lstm_cell(zeros[0], zeros, zeros)]
     [[0.0], [0.0]]
     """
-    _check_gates("lstm", inputs.unsqueeze(-2), W_x, W_h, 4)
-    return _lstm_step(_plus(_product(inputs, W_x), bias), (state, cell), W_h, note)
+    _check_sizes(inputs.unsqueeze(-2), W_x, W_h, "lstm", 4)
+    return _lstm_step(_add_bias(_product(inputs, W_x), bias), (state, cell), W_h, note)
 
 
 def _lstm_step(
     sums: Tensor, before: tuple[Tensor | None, Tensor | None], W_h: Tensor, note: Note
 ) -> tuple[Tensor, Tensor]:
     state, cell = before
-    total = _plus(sums, None if state is None else _product(state, W_h))
+    total = _add_bias(sums, None if state is None else _product(state, W_h))
     input_sum, forget_sum, candidate_sum, output_sum = _gates(total, 4)
     input_gate = note("input gate", input_sum.sigmoid())
     forget_gate = note("forget gate", forget_sum.sigmoid())
@@ -207,7 +203,7 @@ STATES = Step("output", "H", r"[h_0; h_1; \ldots]", "time state")
 
 @mechanism(
     SEQUENCE,
-    *STACKED,
+    *GATE_MATRICES,
     GATE_BIAS,
     Step("sums", "U", r"X W_x^\top + b", "time gate_states"),
     *steps_of(lstm_cell, scope="step *"),
@@ -221,9 +217,9 @@ def lstm(inputs: Tensor, W_x: Tensor, W_h: Tensor, bias: Tensor = None, *, note:
     [[0.0], [0.0]]
     """
     inputs = _as_rows(inputs)
-    _check_gates("lstm", inputs, W_x, W_h, 4)
+    _check_sizes(inputs, W_x, W_h, "lstm", 4)
     # The part that comes from the inputs, for all steps in one product.
-    sums = note("sums", _plus(inputs @ W_x.mT, bias))
+    sums = note("sums", _add_bias(inputs @ W_x.mT, bias))
     states: list[Any] = [(None, None)]
     for t in range(inputs.shape[-2]):
         states.append(_lstm_step(sums[..., t, :], states[-1], W_h, inside(note, f"step {t}")))
@@ -232,7 +228,7 @@ def lstm(inputs: Tensor, W_x: Tensor, W_h: Tensor, bias: Tensor = None, *, note:
 
 @mechanism(
     Input("inputs", "x_t", "width", "one input"),
-    *STACKED,
+    *GATE_MATRICES,
     *GRU_BIASES,
     STATE,
     Step("reset gate", "r_t", r"\operatorname{sigmoid}(W_x^r x_t + b_x^r + W_h^r h_{t-1} + b_h^r)", "state"),
@@ -256,13 +252,13 @@ def gru_cell(
     >>> gru_cell(ones, zeros, zeros, state=ones).array.tolist()
     [0.5]
     """
-    _check_gates("gru", inputs.unsqueeze(-2), W_x, W_h, 3)
-    sums = _plus(_product(inputs, W_x), b_x)
+    _check_sizes(inputs.unsqueeze(-2), W_x, W_h, "gru", 3)
+    sums = _add_bias(_product(inputs, W_x), b_x)
     return _gru_step(sums, sums.new_zeros(W_h.shape[-1]) if state is None else state, W_h, b_h, note)
 
 
 def _gru_step(sums: Tensor, state: Tensor, W_h: Tensor, b_h: Tensor | None, note: Note) -> Tensor:
-    carried = _plus(_product(state, W_h), b_h)
+    carried = _add_bias(_product(state, W_h), b_h)
     (reset_x, update_x, new_x), (reset_h, update_h, new_h) = _gates(sums, 3), _gates(carried, 3)
     reset = note("reset gate", (reset_x + reset_h).sigmoid())
     update = note("update gate", (update_x + update_h).sigmoid())
@@ -272,7 +268,7 @@ def _gru_step(sums: Tensor, state: Tensor, W_h: Tensor, b_h: Tensor | None, note
 
 @mechanism(
     SEQUENCE,
-    *STACKED,
+    *GATE_MATRICES,
     *GRU_BIASES,
     Step("sums", "U", r"X W_x^\top + b_x", "time gate_states"),
     *steps_of(gru_cell, scope="step *"),
@@ -288,8 +284,8 @@ def gru(
     [[0.0], [0.0]]
     """
     inputs = _as_rows(inputs)
-    _check_gates("gru", inputs, W_x, W_h, 3)
-    sums = note("sums", _plus(inputs @ W_x.mT, b_x))
+    _check_sizes(inputs, W_x, W_h, "gru", 3)
+    sums = note("sums", _add_bias(inputs @ W_x.mT, b_x))
     states = [sums.new_zeros(*sums.shape[:-2], W_h.shape[-1])]
     for t in range(inputs.shape[-2]):
         states.append(_gru_step(sums[..., t, :], states[-1], W_h, b_h, inside(note, f"step {t}")))

@@ -18,19 +18,19 @@ from headwork.mechanisms.configs import TextClassifierConfig, TextEncoderConfig
 from headwork.mechanisms.convolution import convolution_1d
 from headwork.mechanisms.definitions import MASK, TOKENS, check_tokens, model
 from headwork.mechanisms.images import (
-    CELLS,
+    CELL_KINDS,
     SCORES,
     convolution_parameters,
-    directions,
-    directions_parameters,
-    directions_steps,
+    gather_rows,
     head_parameters,
-    rows_at,
+    recurrent_layer,
+    recurrent_layer_parameters,
+    recurrent_layer_steps,
 )
 from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.layers import encoder_steps
 from headwork.mechanisms.normalisation import normalisation_steps
-from headwork.mechanisms.parameters import Initial, new, part
+from headwork.mechanisms.parameters import Initial, init_tree, node
 from headwork.mechanisms.transformer import (
     EMBEDDING,
     add_positions,
@@ -43,25 +43,25 @@ from headwork.mechanisms.transformer import (
 )
 from headwork.note import Input, Note, Step, inside, silent, steps_of
 
-TAPS = 5  # of a convolution along tokens
+KERNEL_SIZE = 5  # of a convolution along tokens
 
 
 @dataclass(frozen=True)
 class TextEncoderParameters:
-    embedding: trees.TableParameters = part("embedding")
-    positions: trees.TableParameters = part("positions")
-    types: trees.TableParameters | None = part("types")
-    normalisation: trees.NormalisationParameters | None = part("embedding normalisation")
-    transformer: trees.StackParameters = part("")
+    embedding: trees.TableParameters = node("embedding")
+    positions: trees.TableParameters = node("positions")
+    types: trees.TableParameters | None = node("types")
+    normalisation: trees.NormalisationParameters | None = node("embedding normalisation")
+    transformer: trees.StackParameters = node("")
 
 
 def _text_encoder_parameters(config: TextEncoderConfig) -> TextEncoderParameters:
     width = config.width
     return TextEncoderParameters(
-        new(trees.TableParameters, row=config.vocabulary, width=width),
+        init_tree(trees.TableParameters, row=config.vocabulary, width=width),
         position_parameters(config.positions, config.max_length, width),
-        new(trees.TableParameters, row=config.token_types, width=width) if config.token_types else None,
-        new(trees.NormalisationParameters, width=width) if config.embedding_normalisation else None,
+        init_tree(trees.TableParameters, row=config.token_types, width=width) if config.token_types else None,
+        init_tree(trees.NormalisationParameters, width=width) if config.embedding_normalisation else None,
         encoder_parameters(config),
     )
 
@@ -71,9 +71,9 @@ def _text_encoder_steps(config: TextEncoderConfig) -> tuple[Step, ...]:
     return (EMBEDDING, *position_steps(), *normalised, *stack_steps(encoder_steps, config))
 
 
-def at_positions(values: Tensor, positions: Tensor | None) -> Tensor:
+def keep_positions(values: Tensor, positions: Tensor | None) -> Tensor:
     """The values (batch, token, ...) at those positions, or all."""
-    return values if values is None or positions is None else rows_at(values, positions)
+    return values if values is None or positions is None else gather_rows(values, positions)
 
 
 @model(
@@ -101,31 +101,33 @@ def text_encoder(
     ``types`` (batch, token) default to 0; ``kept_positions`` (batch, position) leaves out all other tokens.
     """
     p = parameters
-    vectors = kernels.look_up(p.embedding.table, tokens)
+    vectors = kernels.embed(p.embedding.table, tokens)
     if p.types is not None:
-        vectors = vectors + (p.types.table[0] if types is None else kernels.look_up(p.types.table, types))
+        vectors = vectors + (p.types.table[0] if types is None else kernels.embed(p.types.table, types))
     vectors = add_positions(note("embedding", vectors), p.positions.table, note=note)
     if p.normalisation is not None:
         scoped = inside(note, "embedding normalisation")
         vectors = kernels.normalisation(vectors, p.normalisation, epsilon=config.epsilon, note=scoped)
     # Only now, so that the tokens that are left have their own positions.
-    vectors, mask = at_positions(vectors, kept_positions), key_mask(at_positions(mask, kept_positions))
+    vectors, mask = keep_positions(vectors, kept_positions), key_mask(keep_positions(mask, kept_positions))
     return encoder(p.transformer, config, kernels.drop(vectors), mask=mask, note=note, kernels=kernels)
 
 
 @dataclass(frozen=True)
-class SlidingParameters:
+class TokenConvolutionParameters:
     """Convolutions along the tokens."""
 
-    blocks: tuple[trees.ConvolutionParameters, ...] = part("block")
+    blocks: tuple[trees.ConvolutionParameters, ...] = node("block")
 
 
-def sliding_parameters(width: int, depth: int, taps: int = TAPS) -> SlidingParameters:
-    return SlidingParameters(tuple(convolution_parameters(width, width, taps) for _ in range(depth)))
+def token_convolution_parameters(
+    width: int, depth: int, taps: int = KERNEL_SIZE
+) -> TokenConvolutionParameters:
+    return TokenConvolutionParameters(tuple(convolution_parameters(width, width, taps) for _ in range(depth)))
 
 
-def sliding_convolutions(
-    parameters: SlidingParameters,
+def token_convolutions(
+    parameters: TokenConvolutionParameters,
     vectors: Tensor,
     mask: Tensor = None,
     *,
@@ -143,29 +145,29 @@ def sliding_convolutions(
 
 @dataclass(frozen=True)
 class SequenceEncoderParameters:
-    embedding: trees.TableParameters = part("embedding")
-    body: Any = part("")
+    embedding: trees.TableParameters = node("embedding")
+    body: Any = node("")
 
 
 @dataclass(frozen=True)
 class TextClassifierParameters:
-    encoder: Any = part("")
-    head: trees.HeadParameters = part("head")
-    ngrams: trees.NGramParameters | None = part("n-grams")
+    encoder: Any = node("")
+    head: trees.HeadParameters = node("head")
+    ngrams: trees.NGramParameters | None = node("n-grams")
 
 
 def _text_classifier_parameters(config: TextClassifierConfig) -> TextClassifierParameters:
     width, both = config.width, config.bidirectional
     source: Any = _text_encoder_parameters(config)
     if config.encoder != "transformer":
-        body: Any = sliding_parameters(width, config.depth)
+        body: Any = token_convolution_parameters(width, config.depth)
         if config.encoder != "convolution":
-            body = directions_parameters(width, width, config.encoder, both)
+            body = recurrent_layer_parameters(width, width, config.encoder, both)
         source = SequenceEncoderParameters(source.embedding, body)
-    twice = both and config.encoder in CELLS.values()
+    doubled = both and config.encoder in CELL_KINDS.values()
     shape = config.ngrams, config.classes
     ngrams = trees.NGramParameters(Initial(shape), Initial(shape, "ones", trained=False))
-    head = head_parameters(2 * width if twice else width, config.classes)
+    head = head_parameters(2 * width if doubled else width, config.classes)
     return TextClassifierParameters(source, head, ngrams if config.ngrams else None)
 
 
@@ -177,12 +179,12 @@ def _text_classifier_steps(config: TextClassifierConfig) -> tuple[Step, ...]:
         symbols = {"x": "{block </output,embedding|x}", "y": "Y", "k": "K"}
         steps = (EMBEDDING, *steps_of(convolution_1d, scope="block */convolution", symbols=symbols), output)
     else:
-        steps = (EMBEDDING, *directions_steps(config.encoder, config.bidirectional))
+        steps = (EMBEDDING, *recurrent_layer_steps(config.encoder, config.bidirectional))
     pooled = Step("pooled", "p", r"\text{the mean of the tokens, or the first}", "width")
     if not config.ngrams:
         return (*steps, pooled, SCORES)
-    new = r"v \in \{x_t,\ x_{t-1} x_t,\ x_{t-2} x_{t-1} x_t\} \text{, new}"
-    ngrams = Step("n-grams", "U", rf"\sum_{{{new}}} r_v u_v", "token class")
+    new_ngrams = r"v \in \{x_t,\ x_{t-1} x_t,\ x_{t-2} x_{t-1} x_t\} \text{, new}"
+    ngrams = Step("n-grams", "U", rf"\sum_{{{new_ngrams}}} r_v u_v", "token class")
     total = Step("scores", "z", r"W p + b_z + \frac{1}{\sqrt{\sum_v r_v^2}} \sum_t U_t", "class")
     return (*steps, pooled, ngrams, total)
 
@@ -209,10 +211,10 @@ def hashed_ngrams(config: TextClassifierConfig, tokens: Any, mask: Any = None) -
     earlier, before = before[:, :-2], before[:, 1:-1]
     firsts = (np.full_like(tokens, config.vocabulary), before, hash_pair(earlier, before))
     rows = np.stack([hash_pair(first, tokens) for first in firsts], -1) % config.ngrams
-    new = np.zeros((len(rows), rows[0].size), np.int64)
-    for row, seen, count in zip(new, rows.reshape(new.shape), np.repeat(real, 3, -1), strict=True):
+    is_first = np.zeros((len(rows), rows[0].size), np.int64)
+    for row, seen, count in zip(is_first, rows.reshape(is_first.shape), np.repeat(real, 3, -1), strict=True):
         row[np.unique(np.where(count, seen, -1), return_index=True)[1]] = 1
-    return {"ngrams": (rows, new.reshape(rows.shape) * real[..., None])}
+    return {"ngrams": (rows, is_first.reshape(rows.shape) * real[..., None])}
 
 
 @model(
@@ -225,7 +227,7 @@ def hashed_ngrams(config: TextClassifierConfig, tokens: Any, mask: Any = None) -
     hashed_inputs=hashed_ngrams,
     architectures={
         name: {"encoder": kind}
-        for name, kind in {"transformer": "transformer", "cnn": "convolution", **CELLS}.items()
+        for name, kind in {"transformer": "transformer", "cnn": "convolution", **CELL_KINDS}.items()
     },
     old_parameters={"phrases.": "ngrams.", "encoder.reading.": "encoder.body."},
 )
@@ -245,17 +247,17 @@ def text_classifier(
     ``ngrams`` are the rows (batch, token, 3) of the n-grams that each token ends, and 1 for those that occur
     for the first time; ``kept_positions`` (batch, position) leaves out all other tokens.
     """
-    p, real = parameters, at_positions(mask, kept_positions)
+    p, real = parameters, keep_positions(mask, kept_positions)
     if config.encoder == "transformer":
-        readings = {"kept_positions": kept_positions, "note": note, "kernels": kernels}
-        vectors = text_encoder(p.encoder, config, tokens, mask, **readings)
+        run = {"kept_positions": kept_positions, "note": note, "kernels": kernels}
+        vectors = text_encoder(p.encoder, config, tokens, mask, **run)
     else:
-        rows = kernels.look_up(p.encoder.embedding.table, at_positions(tokens, kept_positions))
+        rows = kernels.embed(p.encoder.embedding.table, keep_positions(tokens, kept_positions))
         vectors = kernels.drop(note("embedding", rows))
         if config.encoder == "convolution":
-            vectors = sliding_convolutions(p.encoder.body, vectors, real, note=note, kernels=kernels)
+            vectors = token_convolutions(p.encoder.body, vectors, real, note=note, kernels=kernels)
         else:
-            vectors = directions(
+            vectors = recurrent_layer(
                 p.encoder.body, vectors, real, cell=config.encoder, note=note, kernels=kernels
             )
     pooled = note(
@@ -263,21 +265,21 @@ def text_classifier(
     )
     scores = kernels.linear(kernels.drop(pooled), p.head.matrix, p.head.bias)
     if p.ngrams is not None and ngrams is not None:
-        rows, new = (at_positions(value, kept_positions) for value in ngrams)
-        by_token, norm = ngram_logits(p.ngrams, rows, new, kernels)
+        rows, is_first = (keep_positions(value, kept_positions) for value in ngrams)
+        by_token, norm = ngram_logits(p.ngrams, rows, is_first, kernels)
         scores = scores + note("n-grams", by_token).sum(-2) / norm
     return note("scores", scores)
 
 
 def ngram_logits(
-    parameters: trees.NGramParameters, rows: Tensor, new: Tensor, kernels: Kernels = PLAIN
+    parameters: trees.NGramParameters, rows: Tensor, is_first: Tensor, kernels: Kernels = PLAIN
 ) -> tuple[Tensor, Tensor]:
     """The logits of the n-grams that each token ends (batch, token, class), and the divisor of their sum.
 
     The divisor (batch, class) is the norm of the text's ratios: long texts get no larger logits.
     """
-    weights = kernels.look_up(parameters.ratios, rows) * new[..., None].to(parameters.ratios)
-    by_token = (kernels.look_up(parameters.table, rows) * weights).sum(-2)
+    weights = kernels.embed(parameters.ratios, rows) * is_first[..., None].to(parameters.ratios)
+    by_token = (kernels.embed(parameters.table, rows) * weights).sum(-2)
     squares = (weights * weights).reshape(*weights.shape[:-3], -1, weights.shape[-1])
     return by_token, squares.sum(-2).sqrt() + 1e-6
 

@@ -26,7 +26,7 @@ from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.layers import decoder_layer, decoder_steps, encoder_layer, encoder_steps
 from headwork.mechanisms.linear import multi_head_linear_attention
 from headwork.mechanisms.normalisation import normalisation_steps
-from headwork.mechanisms.parameters import Initial, new, part
+from headwork.mechanisms.parameters import Initial, init_tree, node
 from headwork.mechanisms.positions import learned_positions, sinusoidal_positions
 from headwork.note import Input, Note, Step, inside, silent, steps_of
 
@@ -46,8 +46,8 @@ def position_parameters(kind: PositionKind, count: int, width: int) -> trees.Tab
 
 
 def stack_parameters(kind: type, config: TransformerConfig) -> trees.StackParameters:
-    layer = new(kind, width=config.width, hidden=config.hidden)
-    last = new(trees.NormalisationParameters, width=config.width) if config.ends_normalised else None
+    layer = init_tree(kind, width=config.width, hidden=config.hidden)
+    last = init_tree(trees.NormalisationParameters, width=config.width) if config.ends_normalised else None
     return trees.StackParameters((layer,) * config.depth, last)
 
 
@@ -78,7 +78,7 @@ def position_steps(scope: str = "", rows: str = "E") -> tuple[Step, ...]:
     return steps_of(learned_positions, scope=f"{scope}positions", symbols=symbols)
 
 
-def last_rows(config: TransformerConfig, scope: str = "") -> str:
+def stack_output_symbol(config: TransformerConfig, scope: str = "") -> str:
     """The symbol of what comes out of a stack, in a formula."""
     return f"{{{scope}block {config.depth - 1}/output,{scope}normalisation/output|Y}}"
 
@@ -135,8 +135,8 @@ def encoder(
     With ``num_outputs``, only that many come out: the last block does not compute the others, which saves
     most of its time. A trace shows all of them, and needs ``num_outputs`` to be None.
     """
-    readings: dict[str, Any] = {"note": note, "kernels": kernels}
-    return _stack(encoder_layer, parameters, config, tokens, mask=mask, num_outputs=num_outputs, **readings)
+    run: dict[str, Any] = {"note": note, "kernels": kernels}
+    return _stack(encoder_layer, parameters, config, tokens, mask=mask, num_outputs=num_outputs, **run)
 
 
 @model(
@@ -158,8 +158,8 @@ def decoder(
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """A stack of decoder blocks: each token attends to itself, the tokens before it, and the memory."""
-    readings: dict[str, Any] = {"note": note, "kernels": kernels}
-    return _stack(decoder_layer, parameters, config, tokens, memory, memory_mask=memory_mask, **readings)
+    run: dict[str, Any] = {"note": note, "kernels": kernels}
+    return _stack(decoder_layer, parameters, config, tokens, memory, memory_mask=memory_mask, **run)
 
 
 # --- tokens as vectors ------------------------------------------------------------------------------
@@ -181,21 +181,21 @@ def key_mask(mask: Tensor | None) -> Tensor | None:
 
 @dataclass(frozen=True)
 class LanguageModelParameters:
-    embedding: trees.TableParameters = part("embedding")
-    positions: trees.TableParameters = part("positions")
-    transformer: trees.StackParameters = part("")
+    embedding: trees.TableParameters = node("embedding")
+    positions: trees.TableParameters = node("positions")
+    transformer: trees.StackParameters = node("")
 
 
 def _language_model_parameters(config: LanguageModelConfig) -> LanguageModelParameters:
     return LanguageModelParameters(
-        new(trees.TableParameters, row=config.vocabulary, width=config.width),
+        init_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
         position_parameters(config.positions, config.max_length, config.width),
         encoder_parameters(config),
     )
 
 
 def _language_model_steps(config: LanguageModelConfig) -> tuple[Step, ...]:
-    scores = Step("scores", "z", rf"{last_rows(config)} T^\top", "token word")
+    scores = Step("scores", "z", rf"{stack_output_symbol(config)} T^\top", "token word")
     return (EMBEDDING, *position_steps(), *stack_steps(encoder_steps, config), scores)
 
 
@@ -210,24 +210,24 @@ def language_model(
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """Scores for the next token after each one, from it and those before it; ``start`` precede the first."""
-    p, readings = parameters, {"note": note, "kernels": kernels}
-    vectors = note("embedding", kernels.look_up(p.embedding.table, tokens))
+    p, run = parameters, {"note": note, "kernels": kernels}
+    vectors = note("embedding", kernels.embed(p.embedding.table, tokens))
     vectors = kernels.drop(add_positions(vectors, p.positions.table, start=start, note=note))
-    vectors = encoder(p.transformer, config, vectors, mask="causal", **readings)
+    vectors = encoder(p.transformer, config, vectors, mask="causal", **run)
     return note("scores", kernels.linear(vectors, p.embedding.table))
 
 
 @dataclass(frozen=True)
 class EncoderDecoderParameters:
-    embedding: trees.TableParameters = part("embedding")
-    positions: trees.TableParameters = part("positions")
-    encoder: trees.StackParameters = part("encoder")
-    decoder: trees.StackParameters = part("decoder")
+    embedding: trees.TableParameters = node("embedding")
+    positions: trees.TableParameters = node("positions")
+    encoder: trees.StackParameters = node("encoder")
+    decoder: trees.StackParameters = node("decoder")
 
 
 def _encoder_decoder_parameters(config: EncoderDecoderConfig) -> EncoderDecoderParameters:
     return EncoderDecoderParameters(
-        new(trees.TableParameters, row=config.vocabulary, width=config.width),
+        init_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
         position_parameters("sinusoidal", config.max_length, config.width),
         encoder_parameters(config),
         decoder_parameters(config),
@@ -236,7 +236,7 @@ def _encoder_decoder_parameters(config: EncoderDecoderConfig) -> EncoderDecoderP
 
 def _encoder_decoder_steps(config: EncoderDecoderConfig) -> tuple[Step, ...]:
     words = {"encoder/": "s", "decoder/": "t"}
-    memory = last_rows(config, "encoder/")
+    memory = stack_output_symbol(config, "encoder/")
     decoder = stack_steps(decoder_steps, config, "decoder/")
     return (
         *(
@@ -246,15 +246,15 @@ def _encoder_decoder_steps(config: EncoderDecoderConfig) -> tuple[Step, ...]:
         *(step for side in words for step in position_steps(side)),
         *stack_steps(encoder_steps, config, "encoder/"),
         *(replace(step, formula=re.sub(r"\bM\b", lambda _: memory, step.formula)) for step in decoder),
-        Step("scores", "z", rf"{last_rows(config, 'decoder/')} T^\top", "token word"),
+        Step("scores", "z", rf"{stack_output_symbol(config, 'decoder/')} T^\top", "token word"),
     )
 
 
 def _check_pair(
-    name: str, config: Any, source: Tensor, target: Tensor, mask: Tensor = None, *, look: bool = True
+    name: str, config: Any, source: Tensor, target: Tensor, mask: Tensor = None, *, values: bool = True
 ) -> None:
-    check_tokens("source", config, source, mask, look=look)
-    check_tokens("target", config, target, look=look)
+    check_tokens("source", config, source, mask, values=values)
+    check_tokens("target", config, target, values=values)
 
 
 @model(
@@ -280,13 +280,13 @@ def encoder_decoder(
     p = parameters
 
     def embed(tokens: Tensor, note: Note) -> Tensor:
-        rows = kernels.look_up(p.embedding.table, tokens)
+        rows = kernels.embed(p.embedding.table, tokens)
         vectors = note("embedding", rows * rows.new_tensor(config.width).sqrt())
         return kernels.drop(add_positions(vectors, p.positions.table, note=note))
 
-    hidden, readings = key_mask(mask), {"kernels": kernels}
+    hidden, run = key_mask(mask), {"kernels": kernels}
     at = inside(note, "encoder")
-    memory = encoder(p.encoder, config, embed(source, at), mask=hidden, note=at, **readings)
+    memory = encoder(p.encoder, config, embed(source, at), mask=hidden, note=at, **run)
     at = inside(note, "decoder")
-    vectors = decoder(p.decoder, config, embed(target, at), memory, memory_mask=hidden, note=at, **readings)
+    vectors = decoder(p.decoder, config, embed(target, at), memory, memory_mask=hidden, note=at, **run)
     return note("scores", kernels.linear(vectors, p.embedding.table))

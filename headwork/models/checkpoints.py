@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from headwork import checkpoint_files
-from headwork.errors import unknown
-from headwork.loading import Saved, read_saved
+from headwork.errors import unknown_name
+from headwork.loading import SavedModel, read_saved
 from headwork.loading.model import check_parameters
 from headwork.models.model import MODELS, Model
 
@@ -29,7 +29,7 @@ def save_pretrained(model: Model, folder: str | Path) -> Path:
     """
     name = type(model).__name__
     if MODELS.get(name) is not type(model):
-        raise unknown("model to save", name, MODELS)
+        raise unknown_name("model to save", name, MODELS)
     state = model.state_dict()
     advice = "Only what its config describes can be read again."
     check_parameters(model.definition, model.config, state, name, advice)
@@ -40,7 +40,7 @@ def save_pretrained(model: Model, folder: str | Path) -> Path:
 def write_model(folder: str | Path, config: Any, state: Mapping[str, Tensor], tokenizer: Any) -> Path:
     """Write the config and the parameters, and the tokenizer if there is one."""
     files = {
-        checkpoint_files.CONFIG: checkpoint_files.as_json(config),
+        checkpoint_files.CONFIG: checkpoint_files.to_json_bytes(config),
         checkpoint_files.PARAMETERS: as_safetensors(state, {"format": "pt"}),
     }
     if tokenizer is not None:
@@ -70,22 +70,22 @@ class SkipInitialisation(TorchFunctionMode):
         return (torch.empty if func is torch.randn else func)(*args, **(kwargs or {}))
 
 
-def torch_model(saved: Saved) -> Model:
+def torch_model(saved: SavedModel) -> Model:
     """A saved model as a module, in its own precision (of several: single), in eval mode."""
     with SkipInitialisation():
         model = MODELS[saved.definition.name](saved.config)
     state = as_tensors(saved.parameters)
     model.load_state_dict(state, assign=True)
     model.tokenizer = saved.tokenizer
-    kinds = {value.dtype for value in state.values()}
-    return model.to(kinds.pop() if len(kinds) == 1 else torch.float32).eval()
+    dtypes = {value.dtype for value in state.values()}
+    return model.to(dtypes.pop() if len(dtypes) == 1 else torch.float32).eval()
 
 
 def as_tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
     """Copies, since a file's bytes are not to be written, and training ours must not change others'."""
     result = {}
     for name, values in arrays.items():
-        brief = values.dtype == checkpoint_files.BFLOAT16
-        own = torch.from_numpy(np.array(values.view(np.int16) if brief else values, order="C"))
-        result[name] = own.view(torch.bfloat16) if brief else own
+        is_bfloat16 = values.dtype == checkpoint_files.BFLOAT16
+        own = torch.from_numpy(np.array(values.view(np.int16) if is_bfloat16 else values, order="C"))
+        result[name] = own.view(torch.bfloat16) if is_bfloat16 else own
     return result

@@ -30,7 +30,7 @@ from headwork.note import Note, Step, silent
 MODELS: "dict[str, type[Model]]" = {}  # by the name of the class, as saved folders have it
 
 
-def draw(initial: Initial) -> Tensor:
+def draw_parameter(initial: Initial) -> Tensor:
     """A new tensor, as ``Initial`` describes it."""
     shape = initial.shape
     if initial.values is not None:
@@ -51,13 +51,13 @@ class Parameters(nn.Module):
 
     def __init__(self, template: Any) -> None:
         super().__init__()
-        self.kind, self.names = type(template), [entry.name for entry in fields(template)]
+        self.node_type, self.names = type(template), [entry.name for entry in fields(template)]
         for name in self.names:
             value = getattr(template, name)
             if isinstance(value, Initial) and value.trained:
-                value = nn.Parameter(draw(value))
+                value = nn.Parameter(draw_parameter(value))
             elif isinstance(value, Initial):
-                self.register_buffer(name, draw(value), persistent=value.values is None)
+                self.register_buffer(name, draw_parameter(value), persistent=value.values is None)
                 continue
             elif isinstance(value, tuple):
                 value = nn.ModuleList(Parameters(child) for child in value)
@@ -67,7 +67,7 @@ class Parameters(nn.Module):
 
     def tree(self) -> Any:
         """The tree that a function takes, with the tensors that are now here."""
-        return self.kind(**{name: _subtree(getattr(self, name)) for name in self.names})
+        return self.node_type(**{name: _subtree(getattr(self, name)) for name in self.names})
 
     if TYPE_CHECKING:
 
@@ -97,10 +97,10 @@ class Model(Parameters):
         super().__init__(replace(self.definition.parameters(config), **parts))
         self.config = config
 
-    def run(self, *inputs: Any, note: Note = silent, fast: Any = FusedKernels, **options: Any) -> Tensor:
-        """The body of the definition on these parameters and inputs; ``fast`` are its fused kernels."""
-        native = self.config.backend == "native" and fast is FusedKernels
-        kind = Kernels if self.config.backend == "plain" else NativeKernels if native else fast
+    def run(self, *inputs: Any, note: Note = silent, fused: Any = FusedKernels, **options: Any) -> Tensor:
+        """The body of the definition on these parameters and inputs; ``fused`` are its fast kernels."""
+        native = self.config.backend == "native" and fused is FusedKernels
+        kind = Kernels if self.config.backend == "plain" else NativeKernels if native else fused
         rate = getattr(self.config, "dropout", 0.0) if self.training else 0.0
         kernels = kind(drop=partial(functional.dropout, p=rate) if rate else no_dropout)
         result: Tensor = self.definition.function(
@@ -161,7 +161,7 @@ class Model(Parameters):
         """Refuse inputs that do not fit, and a note where a fused kernel notes no steps."""
         # Looking at values would break a compiled graph, and numbers without storage have none.
         look = not torch.compiler.is_compiling() and not any(t is not None and t.is_meta for t in inputs)
-        self.definition.check(type(self).__name__, self.config, *inputs, look=look)
+        self.definition.check(type(self).__name__, self.config, *inputs, values=look)
         if note is not silent and self.config.backend != "plain":
             raise InputError(
                 f"{type(self).__name__}: a {self.config.backend} model keeps no steps, so there is nothing "

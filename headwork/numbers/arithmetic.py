@@ -33,26 +33,26 @@ class Operation:
     """A sum, difference, product, quotient, power, negative, or a function by its name."""
 
     kind: str
-    parts: tuple[Tree, ...]
+    parts: tuple[Expression, ...]
 
 
-Tree = Cell | Number | Operation
+Expression = Cell | Number | Operation
 
 
-def operation(kind: str, *parts: Tree) -> Tree:
+def apply(kind: str, *parts: Expression) -> Expression:
     return parts[0] if kind in ("sum", "product") and len(parts) == 1 else Operation(kind, parts)
 
 
-def cells(tree: Tree) -> Iterator[Cell]:
+def leaf_cells(tree: Expression) -> Iterator[Cell]:
     """Every cell in the tree, in reading order."""
     if isinstance(tree, Cell):
         yield tree
     elif isinstance(tree, Operation):
         for part in tree.parts:
-            yield from cells(part)
+            yield from leaf_cells(part)
 
 
-def evaluate(tree: Tree) -> float:
+def evaluate(tree: Expression) -> float:
     """What a tree comes to, by Python's own arithmetic.
 
     >>> evaluate(Operation("sum", (Number(1), Operation("product", (Number(2), Number(3))))))
@@ -76,26 +76,26 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
     "sigmoid": lambda a: 1 / (1 + math.exp(-a)),
     **{name: getattr(math, name) for name in ("exp", "sqrt", "erf", "tanh", "sin", "cos", "floor")},
 }
-Writer = Callable[[Any], str]
+WriteLeaf = Callable[[Any], str]
 
 
-def _visible_terms(parts: tuple[Tree, ...]) -> list[Tree | None]:
+def _visible_terms(parts: tuple[Expression, ...]) -> list[Expression | None]:
     if len(parts) <= MAX_TERMS:
         return list(parts)
     return [*parts[: MAX_TERMS // 2], None, *parts[-2:]]
 
 
-def _is_scalar_one(tree: Tree) -> bool:
+def _is_scalar_one(tree: Expression) -> bool:
     """A factor such as beta = 1 is left out; a cell of a matrix that happens to be 1 is not."""
     return isinstance(tree, Cell) and tree.index == () and tree.value == 1
 
 
-def in_text(tree: Tree, leaf: Writer) -> str:
+def to_text(tree: Expression, leaf: WriteLeaf) -> str:
     """The tree as one line of text; ``leaf`` writes a Cell or a Number."""
     return _write(tree, leaf, latex=False)[0]
 
 
-def in_latex(tree: Tree, leaf: Writer) -> str:
+def to_latex(tree: Expression, leaf: WriteLeaf) -> str:
     """The tree in LaTeX; ``leaf`` writes a Cell or a Number."""
     return _write(tree, leaf, latex=True)[0]
 
@@ -103,7 +103,7 @@ def in_latex(tree: Tree, leaf: Writer) -> str:
 LATEX_FUNCTIONS = {"max": r"\max", "sin": r"\sin", "cos": r"\cos", "tanh": r"\tanh", "ln": r"\ln"}
 
 
-def _leaf_binding(text: str, latex: bool) -> int:
+def _leaf_precedence(text: str, latex: bool) -> int:
     if latex:
         return 2 if text.startswith("-") else 1 if "+" in text or " - " in text else 9
     if not any(c in text for c in "+-*/ "):
@@ -111,50 +111,50 @@ def _leaf_binding(text: str, latex: bool) -> int:
     return 2 if text.startswith("-") and not any(c in text[1:] for c in "+-*/ ") else 1
 
 
-def _write(tree: Tree, leaf: Writer, latex: bool) -> tuple[str, int]:
+def _write(tree: Expression, leaf: WriteLeaf, latex: bool) -> tuple[str, int]:
     """The text and how tightly it binds; a part that binds less tightly is put in brackets."""
     if not isinstance(tree, Operation):
         text = leaf(tree)
-        return text, _leaf_binding(text, latex)
+        return text, _leaf_precedence(text, latex)
 
-    def bound(part: Tree, least: int) -> str:
-        text, binding = _write(part, leaf, latex)
-        return text if binding >= least else rf"\left({text}\right)" if latex else f"({text})"
+    def bracketed(part: Expression, at_least: int) -> str:
+        text, precedence = _write(part, leaf, latex)
+        return text if precedence >= at_least else rf"\left({text}\right)" if latex else f"({text})"
 
-    def inner(part: Tree) -> str:
-        return bound(part, 0)
+    def inner(part: Expression) -> str:
+        return bracketed(part, 0)
 
     kind, parts = tree.kind, tree.parts
     if kind == "sum":
-        dots, least = (r"\cdots", 3) if latex else ("...", 1)
+        dots, at_least = (r"\cdots", 3) if latex else ("...", 1)
         visible = enumerate(_visible_terms(parts))
-        terms = [dots if p is None else bound(p, least if i else 1) for i, p in visible]
+        terms = [dots if p is None else bracketed(p, at_least if i else 1) for i, p in visible]
         text = terms[0]
         for term in terms[1:]:
             minus = not latex and term.startswith("-") and " " not in term
             text += f" - {term[1:]}" if minus else f" + {term}"
         return text, 1
     if kind == "difference":
-        return f"{bound(parts[0], 1)} - {bound(parts[1], 3)}", 1
+        return f"{bracketed(parts[0], 1)} - {bracketed(parts[1], 3)}", 1
     if kind == "product":
         factors = [p for p in parts if not _is_scalar_one(p)] or [parts[0]]
         if len(factors) == 1:
             return _write(factors[0], leaf, latex)
-        sign, least = (r" \cdot ", 3) if latex else ("*", 2)
-        return sign.join([bound(factors[0], least)] + [bound(p, 3) for p in factors[1:]]), 3
+        sign, at_least = (r" \cdot ", 3) if latex else ("*", 2)
+        return sign.join([bracketed(factors[0], at_least)] + [bracketed(p, 3) for p in factors[1:]]), 3
     if kind == "quotient":
         if latex:
             return rf"\frac{{{inner(parts[0])}}}{{{inner(parts[1])}}}", 9
-        return f"{bound(parts[0], 3)}/{bound(parts[1], 5)}", 3
+        return f"{bracketed(parts[0], 3)}/{bracketed(parts[1], 5)}", 3
     if kind == "power":
-        exponent = f"{{{inner(parts[1])}}}" if latex else bound(parts[1], 9)
-        return f"{bound(parts[0], 9)}^{exponent}", 5
+        exponent = f"{{{inner(parts[1])}}}" if latex else bracketed(parts[1], 9)
+        return f"{bracketed(parts[0], 9)}^{exponent}", 5
     if kind == "negative":
-        return f"-{bound(parts[0], 3)}", 2
+        return f"-{bracketed(parts[0], 3)}", 2
     if kind == "exp":
         if (text := inner(parts[0])) in ("0", "1"):
             return {"0": "1", "1": "e"}[text], 9
-        return (f"e^{{{text}}}", 9) if latex else (f"e^{bound(parts[0], 9)}", 5)
+        return (f"e^{{{text}}}", 9) if latex else (f"e^{bracketed(parts[0], 9)}", 5)
     if kind == "sqrt" and latex:
         return rf"\sqrt{{{inner(parts[0])}}}", 9
     dots = r"\ldots" if latex else "..."

@@ -13,14 +13,14 @@ from fractions import Fraction
 from typing import Any
 
 from headwork.errors import InputError
-from headwork.numbers.pasted import DEEPEST, FUNCTIONS, GREEK, MIXED, plain_text, unreadable
+from headwork.numbers.pasted import FUNCTIONS, GREEK, MAX_NESTING, MIXED_SIGN, plain_text, unreadable
 
-LONGEST_ENTRY = 1000
+MAX_ENTRY_LENGTH = 1000
 MAX_DIGITS = 30
 MAX_BITS = 512
-MAX_IN_MAXIMUM = 16
-LARGEST_EXPONENT = 100
-LARGEST_EXPONENT_OF_E = 10_000  # the weights of a saturated softmax must be typed back in
+MAX_OPERANDS = 16
+MAX_EXPONENT = 100
+MAX_EXPONENT_OF_E = 10_000  # the weights of a saturated softmax must be typed back in
 
 SYMBOL = re.compile(rf"(?:[A-Za-z]|{GREEK})(?:[0-9]{{1,3}}|_(?:[0-9]{{1,3}}|[A-Za-z]))?")
 CONSTANTS = {"oo": "oo", "inf": "oo", "infinity": "oo", "e": "e", "E": "e", "pi": "pi"}
@@ -33,8 +33,8 @@ TOKEN = re.compile(
 
 def _tokenize(text: str) -> list[tuple[str, str]]:
     """The tokens of one entry, each with its kind: number, name or mark."""
-    if len(text) > LONGEST_ENTRY:
-        raise unreadable(text, f"{len(text)} characters; an entry may have {LONGEST_ENTRY}.")
+    if len(text) > MAX_ENTRY_LENGTH:
+        raise unreadable(text, f"{len(text)} characters; an entry may have {MAX_ENTRY_LENGTH}.")
     if not text.strip():
         raise unreadable(text, "empty. Expected a number, such as 2, 1/3, 0.5 or sqrt(2).")
     tokens, position = [], 0
@@ -53,16 +53,16 @@ def _tokenize(text: str) -> list[tuple[str, str]]:
     return tokens
 
 
-class _Reader:
-    """Precedence climbing over the tokens of one entry. ``build`` makes the numbers."""
+class _EntryParser:
+    """Precedence climbing over the tokens of one entry. ``numbers`` makes the numbers."""
 
     def __init__(
-        self, text: str, tokens: list[tuple[str, str]], build: "ExactNumbers | DecimalNumbers"
+        self, text: str, tokens: list[tuple[str, str]], numbers: "ExactNumbers | DecimalNumbers"
     ) -> None:
-        self.text, self.tokens, self.build = text, [*tokens, ("end", "")], build
+        self.text, self.tokens, self.numbers = text, [*tokens, ("end", "")], numbers
         self.position = self.depth = 0
 
-    def whole(self) -> Any:
+    def parse(self) -> Any:
         value = self.sum()
         kind, word = self.tokens[self.position]
         if kind != "end":
@@ -70,7 +70,7 @@ class _Reader:
             raise unreadable(self.text, f"{word!r} is not expected there.{hint if word[0].isalnum() else ''}")
         return value
 
-    def take(self, *marks: str) -> str:
+    def accept(self, *marks: str) -> str:
         """The next mark if it is one of these, else nothing."""
         word = self.tokens[self.position][1]
         if word not in marks:
@@ -79,28 +79,28 @@ class _Reader:
         return word
 
     def expect(self, mark: str) -> None:
-        if not self.take(mark):
+        if not self.accept(mark):
             raise unreadable(self.text, f"a {mark!r} is missing.")
 
     def sum(self) -> Any:
         value = self.product()
-        while mark := self.take("+", "-"):
+        while mark := self.accept("+", "-"):
             right = self.product()
             value = value + right if mark == "+" else value - right
         return value
 
     def product(self) -> Any:
-        value = self.signed()
+        value = self.unary()
         divided = False
-        while mark := self.take("*", "/") or self._times_is_left_out(divided):
+        while mark := self.accept("*", "/") or self._implicit_times(divided):
             divided = mark == "/"
-            right = self.signed()
-            if mark == "/" and self.build.is_zero(right):
+            right = self.unary()
+            if mark == "/" and self.numbers.is_zero(right):
                 raise unreadable(self.text, "division by zero.")
-            value = self.build.checked(self.text, value * right if mark == "*" else value / right)
+            value = self.numbers.check_product(self.text, value * right if mark == "*" else value / right)
         return value
 
-    def _times_is_left_out(self, divided: bool) -> str:
+    def _implicit_times(self, divided: bool) -> str:
         """``*`` where it is understood: 2sqrt(2), 2(1+e), 3pi, 2e^2; after a division nobody knows."""
         (kind, last), (_, word) = self.tokens[self.position - 1 : self.position + 1]
         if not (kind == "number" or last == ")"):
@@ -112,24 +112,24 @@ class _Reader:
             raise unreadable(self.text, f"is {word!r} divided by too? Write 1/(2*sqrt(2)) or (1/2)*sqrt(2).")
         return "*"
 
-    def signed(self) -> Any:
+    def unary(self) -> Any:
         self.depth += 1
-        if self.depth > DEEPEST:
-            raise unreadable(self.text, f"nested more than {DEEPEST} deep.")
+        if self.depth > MAX_NESTING:
+            raise unreadable(self.text, f"nested more than {MAX_NESTING} deep.")
         try:
-            if self.take("-"):
-                return -self.signed()
-            if self.take("+"):
-                return self.signed()
-            value = self.atom()
-            if self.take("^", "**"):
-                value = self.build.power(self.text, value, self.signed())
-            return value / self.build.number("100") if self.take("%") else value
+            if self.accept("-"):
+                return -self.unary()
+            if self.accept("+"):
+                return self.unary()
+            value = self.primary()
+            if self.accept("^", "**"):
+                value = self.numbers.power(self.text, value, self.unary())
+            return value / self.numbers.number("100") if self.accept("%") else value
         finally:
             self.depth -= 1
 
-    def atom(self) -> Any:
-        if self.take("("):
+    def primary(self) -> Any:
+        if self.accept("("):
             value = self.sum()
             self.expect(")")
             return value
@@ -138,25 +138,25 @@ class _Reader:
             raise unreadable(self.text, "it ends where a number is expected.")
         self.position += 1
         if kind == "number":
-            value = self.build.number(word)
-            return value + self._fraction_part() if self.take(MIXED) else value
+            value = self.numbers.number(word)
+            return value + self._fraction_part() if self.accept(MIXED_SIGN) else value
         if kind == "mark":
             raise unreadable(self.text, f"{word!r} stands where a number is expected.")
         if word in FUNCTIONS:
             self.expect("(")
             values = [self.sum()]
-            while self.take(","):
+            while self.accept(","):
                 values.append(self.sum())
             self.expect(")")
             if len(values) > 1 and word != "max":
                 raise unreadable(self.text, f"{word} takes one number.")
-            return self.build.function(self.text, word, values)
+            return self.numbers.function(self.text, word, values)
         if word in ("nan", "NaN", "NAN"):
             raise unreadable(self.text, "nan is not a number. Leave no cell undefined.")
         if word in CONSTANTS:
-            return self.build.constant(CONSTANTS[word])
+            return self.numbers.constant(CONSTANTS[word])
         if SYMBOL.fullmatch(word):
-            return self.build.symbol(self.text, word)
+            return self.numbers.symbol(self.text, word)
         raise unreadable(
             self.text,
             f"unknown name {word!r}. Functions: {', '.join(FUNCTIONS)}. Constants: e, pi, oo. "
@@ -171,7 +171,7 @@ class _Reader:
         if not int(above) < int(below):
             raise unreadable(self.text, f"a number before {above}/{below}: write + or * between.")
         self.position += 3
-        return self.build.number(above) / self.build.number(below)
+        return self.numbers.number(above) / self.numbers.number(below)
 
 
 class ExactNumbers:
@@ -196,7 +196,7 @@ class ExactNumbers:
     def is_zero(self, value: Any) -> bool:
         return bool(value.is_zero)
 
-    def checked(self, text: str, product: Any) -> Any:
+    def check_product(self, text: str, product: Any) -> Any:
         from headwork.numbers.exact import MAX_ROOT_ORDER, root_order
 
         if root_order([product]) > MAX_ROOT_ORDER:
@@ -206,18 +206,18 @@ class ExactNumbers:
     def power(self, text: str, base: Any, exponent: Any) -> Any:
         from headwork.numbers.exact import exponential
 
-        most = LARGEST_EXPONENT_OF_E if base is self.sympy.E else LARGEST_EXPONENT
+        largest = MAX_EXPONENT_OF_E if base is self.sympy.E else MAX_EXPONENT
         if exponent.is_number:
             size = abs(exponent.evalf(15)) if exponent.is_finite else self.sympy.oo
-            if size > most:
-                raise unreadable(text, f"an exponent beyond {most}.")
+            if size > largest:
+                raise unreadable(text, f"an exponent beyond {largest}.")
             # Every number inside the base, because (2 x)^99 and sqrt(2)^99 multiply out at once.
-            if size * _bits(base) > MAX_BITS:
+            if size * _max_bits(base) > MAX_BITS:
                 raise unreadable(text, "a power with too many digits.")
             # SymPy multiplies out 12^(17/97) as (12^17)^(1/97), and takes y^(17/97) for a polynomial in
             # y^(1/97).
             root = exponent.is_Rational and not exponent.is_Integer and base is not self.sympy.E
-            if root and max(abs(exponent.p), exponent.q) > LARGEST_EXPONENT:
+            if root and max(abs(exponent.p), exponent.q) > MAX_EXPONENT:
                 raise unreadable(text, "a root of too high an order. Leave out --exact for decimals.")
         if (base.is_zero and not exponent.is_positive) or (base.is_infinite and exponent.is_zero):
             raise unreadable(text, "zero to a power that is not positive, or oo to the power 0.")
@@ -228,8 +228,8 @@ class ExactNumbers:
         else:
             value = base**exponent
         powers = [power.exp for power in value.atoms(self.sympy.Pow, self.sympy.exp)]
-        if any(abs(power) > most for power in powers if power.is_Rational):
-            raise unreadable(text, f"powers of powers beyond an exponent of {most}.")
+        if any(abs(power) > largest for power in powers if power.is_Rational):
+            raise unreadable(text, f"powers of powers beyond an exponent of {largest}.")
         return value
 
     def function(self, text: str, name: str, values: list[Any]) -> Any:
@@ -246,8 +246,8 @@ class ExactNumbers:
                 )
             return self.sympy.Integer(getattr(math, name)(Fraction(int(value.p), int(value.q))))
         count = sum(len(v.args) if v.func is self.sympy.Max else 1 for v in values)
-        if name == "max" and count > MAX_IN_MAXIMUM:
-            raise unreadable(text, f"max of more than {MAX_IN_MAXIMUM} numbers.")
+        if name == "max" and count > MAX_OPERANDS:
+            raise unreadable(text, f"max of more than {MAX_OPERANDS} numbers.")
         try:
             result = getattr(self.sympy, {"ln": "log", "max": "Max", "abs": "Abs"}.get(name, name))(*values)
         except ValueError:  # two numbers that are equal, which SymPy cannot tell
@@ -267,18 +267,18 @@ class DecimalNumbers:
         return {"oo": math.inf, "e": math.e, "pi": math.pi}[name]
 
     def symbol(self, text: str, name: str) -> Any:
-        raise SymbolFound(f"'{name}' is a symbol; a number is expected here.")
+        raise SymbolInDecimals(f"'{name}' is a symbol; a number is expected here.")
 
     def is_zero(self, value: float) -> bool:
         return value == 0
 
-    def checked(self, text: str, product: float) -> float:
+    def check_product(self, text: str, product: float) -> float:
         return product
 
     def power(self, text: str, base: float, exponent: float) -> float:
-        most = LARGEST_EXPONENT_OF_E if base == math.e else LARGEST_EXPONENT
-        if abs(exponent) > most:
-            raise unreadable(text, f"an exponent beyond {most}.")
+        largest = MAX_EXPONENT_OF_E if base == math.e else MAX_EXPONENT
+        if abs(exponent) > largest:
+            raise unreadable(text, f"an exponent beyond {largest}.")
         if (base == 0 and exponent <= 0) or (math.isinf(base) and exponent == 0):
             raise unreadable(text, "zero to a power that is not positive, or oo to the power 0.")
         try:
@@ -303,14 +303,14 @@ class DecimalNumbers:
             raise unreadable(text, f"{name} of a number that is not positive.") from None
 
 
-class SymbolFound(InputError):
+class SymbolInDecimals(InputError):
     """A free symbol among decimals: the problem is worked in exact numbers, or refused."""
 
 
 def _fraction(word: str) -> Fraction:
     _, _, exponent = word.lower().partition("e")
-    if exponent and abs(int(exponent)) > LARGEST_EXPONENT:
-        raise unreadable(word, f"an exponent beyond {LARGEST_EXPONENT}.")
+    if exponent and abs(int(exponent)) > MAX_EXPONENT:
+        raise unreadable(word, f"an exponent beyond {MAX_EXPONENT}.")
     return Fraction(word)
 
 
@@ -322,9 +322,9 @@ def read_number(text: str, *, exact: bool = False) -> Any:
     """
     plain = plain_text(text)
     tokens = _tokenize(plain)
-    value = _Reader(plain, tokens, ExactNumbers() if exact else DecimalNumbers()).whole()
+    value = _EntryParser(plain, tokens, ExactNumbers() if exact else DecimalNumbers()).parse()
     if exact:
-        return _checked(text, value)
+        return _check_value(text, value)
     if value != value:
         raise unreadable(text, "not a real number.")
     if math.isinf(value) and all(CONSTANTS.get(word) != "oo" for _, word in tokens):
@@ -332,7 +332,7 @@ def read_number(text: str, *, exact: bool = False) -> Any:
     return value
 
 
-def _checked(text: str, value: Any) -> Any:
+def _check_value(text: str, value: Any) -> Any:
     """An exact value as it is read, unless it is too long, undefined, or infinite in part."""
     import sympy
 
@@ -344,12 +344,12 @@ def _checked(text: str, value: Any) -> Any:
         raise unreadable(text, "not a real number.")
     if value.has(sympy.oo, -sympy.oo):
         raise unreadable(text, "oo inside an expression. Infinity stands alone; use a limit for the rest.")
-    if _bits(value) > MAX_BITS:
+    if _max_bits(value) > MAX_BITS:
         raise unreadable(text, "a number with too many digits.")
     return value
 
 
-def _bits(value: Any) -> int:
+def _max_bits(value: Any) -> int:
     """The binary digits of the longest number inside an exact expression."""
     from sympy import Rational
 

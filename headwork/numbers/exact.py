@@ -20,18 +20,18 @@ from headwork.errors import InputError, TooLarge
 
 MAX_TERMS_TO_FACTOR = 8
 MAX_TERMS_TO_EXPAND = 200
-HIGHEST_DEGREE_TO_FACTOR = 16
+MAX_DEGREE_TO_FACTOR = 16
 MAX_COEFFICIENTS_TO_FACTOR = 10_000
-MAX_OPERATIONS_TO_TIDY = 400
-LARGEST_FRACTION = 5000
+MAX_OPERATIONS_TO_COMBINE = 400
+MAX_FRACTION_SIZE = 5000
 MAX_DIGITS_TO_COMPARE = 400
-MAX_TERMS_TO_TIDY = 15_000  # of a whole trace: about two seconds
+MAX_TERMS_TO_COMBINE = 15_000  # of a whole trace: about two seconds
 MAX_PARTS_TO_SHOW = 250_000
 MAX_ROOT_ORDER = 27_720  # of the first twelve roots together
-LONGEST_POWER = 10_000  # bits
+MAX_POWER_BITS = 10_000  # bits
 
 
-class _Text(StrPrinter):  # type: ignore[misc]
+class _TextPrinter(StrPrinter):  # type: ignore[misc]
     """Exact numbers in a form that our own parser reads back."""
 
     def _print_Exp1(self, expr: Any) -> str:
@@ -51,9 +51,9 @@ class _Text(StrPrinter):  # type: ignore[misc]
             return f"1/sqrt({self._print(expr.base)})"
         if expr.exp.is_negative and expr.exp.is_Number:
             inner = self._print(1 / expr)
-            return f"1/{inner}" if _tight(inner) else f"1/({inner})"
+            return f"1/{inner}" if _needs_no_brackets(inner) else f"1/({inner})"
         base = self._print(expr.base)
-        return f"{base if _atomic(base) else f'({base})'}^{self._power(expr.exp)}"
+        return f"{base if _is_single_name(base) else f'({base})'}^{self._power(expr.exp)}"
 
     def _print_log(self, expr: Any) -> str:
         return f"ln({self._print(expr.args[0])})"
@@ -74,7 +74,7 @@ class _Text(StrPrinter):  # type: ignore[misc]
         return text
 
 
-class _Latex(LatexPrinter):  # type: ignore[misc]
+class _LatexPrinter(LatexPrinter):  # type: ignore[misc]
     """SymPy's LaTeX, terms in the order of the text."""
 
     def _as_ordered_terms(self, expr: Any, order: str | None = None) -> Any:
@@ -86,13 +86,13 @@ def _ordered_terms(expr: Any) -> Any:
     return sorted(expr.args, key=lambda t: (bool(t.is_number and t.is_Rational), t.sort_key()))
 
 
-def _atomic(text: str) -> bool:
+def _is_single_name(text: str) -> bool:
     return text.replace("_", "").isalnum() or (
         text.startswith("sqrt(") and text.endswith(")") and text.count("(") == 1
     )
 
 
-def _tight(text: str) -> bool:
+def _needs_no_brackets(text: str) -> bool:
     """Whether no sum, product or quotient stands outside of brackets."""
     depth = 0
     for sign in text:
@@ -111,22 +111,22 @@ def exact_text(value: Any) -> str:
     """
     if value in (sympy.nan, sympy.zoo):
         return "nan"
-    return str(_Text().doprint(value))
+    return str(_TextPrinter().doprint(value))
 
 
 @lru_cache(maxsize=20_000)
 def exact_latex(value: Any) -> str:
-    return r"\text{undefined}" if value in (sympy.nan, sympy.zoo) else str(_Latex().doprint(value))
+    return r"\text{undefined}" if value in (sympy.nan, sympy.zoo) else str(_LatexPrinter().doprint(value))
 
 
 @lru_cache(maxsize=20_000)  # every renderer asks for the same cells
-def tidy(value: Any) -> Any:
+def as_single_fraction(value: Any) -> Any:
     """One fraction, numerator and denominator factored over the exponentials that occur.
 
-    >>> print(tidy(2 * sympy.E / (2 * sympy.E + sympy.exp(2) + 1)))
+    >>> print(as_single_fraction(2 * sympy.E / (2 * sympy.E + sympy.exp(2) + 1)))
     2*E/(1 + E)**2
     """
-    if not _can_be_tidied(value):
+    if not _can_be_combined(value):
         return value
     factors = value.args if value.is_Mul else (value,)  # cells of a row share their denominator
     numerator, denominator = sympy.fraction(sympy.Mul(*map(_together, factors)))
@@ -137,37 +137,38 @@ def tidy(value: Any) -> Any:
         return expanded if expanded.count_ops() <= numerator.count_ops() else numerator
     bases = _exponential_bases(sympy.Tuple(numerator, denominator))  # their sum may be 0
     # Divided before the exponentials are back: a factor of both must be seen.
-    back = {stand_in: unit for stand_in, _, unit in bases.values()}
+    bases_of_stand_ins = {stand_in: unit for stand_in, _, unit in bases.values()}
     (above, first), (below, second) = (_factored(part, bases) for part in (numerator, denominator))
-    tidied = (above / below * (first / second)).xreplace(back)
+    tidied = (above / below * (first / second)).xreplace(bases_of_stand_ins)
     # A sum of names says more than its fraction, if that is not shorter.
     named = any(hasattr(symbol, "definition") for symbol in value.atoms(sympy.Dummy))
     return value if named and tidied.count_ops() >= value.count_ops() else tidied
 
 
 @lru_cache(maxsize=20_000)
-def _can_be_tidied(value: Any) -> bool:
+def _can_be_combined(value: Any) -> bool:
     """Whether it is a sum or fraction, and small enough to rewrite."""
     return not (
         value.is_Atom
         or value.is_Rational
-        or _length(value) > 4 * MAX_OPERATIONS_TO_TIDY  # which takes less time to find out
-        or value.count_ops() > MAX_OPERATIONS_TO_TIDY
+        or _node_count(value) > 4 * MAX_OPERATIONS_TO_COMBINE  # which takes less time to find out
+        or value.count_ops() > MAX_OPERATIONS_TO_COMBINE
         or _has_root_of_exponentials(value)
         or not value.has(sympy.Add)
-        or sum(_fraction_size(value)) > LARGEST_FRACTION
+        or sum(_fraction_size(value)) > MAX_FRACTION_SIZE
     )
 
 
-def few_enough_to_tidy(values: Iterable[Any]) -> bool:
-    """Whether all numbers of a trace can be tidied within seconds; refused if writing takes that long."""
+def few_enough_to_simplify(values: Iterable[Any]) -> bool:
+    """Whether all numbers of a trace are simplified within seconds; refused if writing takes that long."""
     different = set(values)
-    if (parts := sum(map(_length, different))) > MAX_PARTS_TO_SHOW:
+    if (parts := sum(map(_node_count, different))) > MAX_PARTS_TO_SHOW:
         raise TooLarge(
             f"the exact numbers have {parts:,} parts together; at most {MAX_PARTS_TO_SHOW:,} are written. "
             "Leave out --exact to work in decimals, or take fewer or shorter numbers."
         )
-    return sum(sum(_fraction_size(v)) for v in different if _can_be_tidied(v)) <= MAX_TERMS_TO_TIDY
+    terms = sum(sum(_fraction_size(value)) for value in different if _can_be_combined(value))
+    return terms <= MAX_TERMS_TO_COMBINE
 
 
 @lru_cache(maxsize=20_000)
@@ -176,8 +177,8 @@ def _together(value: Any) -> Any:
 
 
 @lru_cache(maxsize=20_000)
-def _length(value: Any) -> int:
-    return 1 + sum(map(_length, value.args))
+def _node_count(value: Any) -> int:
+    return 1 + sum(map(_node_count, value.args))
 
 
 def _has_root_of_exponentials(value: Any) -> bool:
@@ -204,12 +205,12 @@ def _fraction_size(value: Any) -> tuple[int, int]:
     return (above + (len(sizes) - 1) * below if value.is_Add else above), below
 
 
-def _size(value: Any) -> int:
+def _expanded_terms(value: Any) -> int:
     """At most how many terms there are once all is multiplied out."""
     if value.is_Add or value.is_Mul:
-        return (sum if value.is_Add else prod)(_size(part) for part in value.args)
+        return (sum if value.is_Add else prod)(_expanded_terms(part) for part in value.args)
     if value.is_Pow and value.exp.is_Integer and value.base is not sympy.E:
-        terms, times = _size(value.base), abs(int(value.exp))
+        terms, times = _expanded_terms(value.base), abs(int(value.exp))
         # Beyond the limit the number itself does not matter; it would only grow.
         small = times <= 100 and terms <= 1000
         return comb(terms + times - 1, times) if small or terms == 1 else 10**9
@@ -219,7 +220,9 @@ def _size(value: Any) -> int:
 def _expandable(value: Any) -> bool:
     """Whether all can be multiplied out, also inside of functions, where SymPy goes on by itself."""
     nodes = [node for node in sympy.preorder_traversal(value) if not (node.is_Add or node.is_Mul)]
-    return all(_size(p) <= MAX_TERMS_TO_EXPAND for p in (value, *(p for node in nodes for p in node.args)))
+    return all(
+        _expanded_terms(p) <= MAX_TERMS_TO_EXPAND for p in (value, *(p for node in nodes for p in node.args))
+    )
 
 
 def _factorable(value: Any) -> bool:
@@ -240,7 +243,7 @@ def _factorable(value: Any) -> bool:
     roots = [part.base for part in sympy.Mul.make_args(value) if part.is_Pow and not part.exp.is_Integer]
     small = (
         len(terms) <= MAX_TERMS_TO_FACTOR
-        and highest <= HIGHEST_DEGREE_TO_FACTOR
+        and highest <= MAX_DEGREE_TO_FACTOR
         and size <= MAX_COEFFICIENTS_TO_FACTOR
     )
     return small and all(map(_factorable, roots))  # SymPy factors below a root as well
@@ -256,15 +259,17 @@ def _exponential_bases(value: Any) -> dict[Any, Any]:
         if rest.could_extract_minus_sign():
             content, rest = -content, -rest
         groups.setdefault(rest, []).append((one, content))
-    swaps = {}
+    substitutions = {}
     for rest, members in groups.items():
         unit = reduce(sympy.Rational.gcd, (content for _, content in members), sympy.S.Zero)
         stand_in = sympy.Dummy(positive=True)
         for one, content in members:
-            swaps[one] = (stand_in, int(content / unit), sympy.exp(rest * unit))
+            substitutions[one] = (stand_in, int(content / unit), sympy.exp(rest * unit))
     # SymPy takes what has no free symbols for a constant, and would not divide by it.
     named = (symbol for symbol in value.atoms(sympy.Dummy) if hasattr(symbol, "definition"))
-    return swaps | {name: (sympy.Dummy(), 1, name) for name in sorted(named, key=sympy.default_sort_key)}
+    return substitutions | {
+        name: (sympy.Dummy(), 1, name) for name in sorted(named, key=sympy.default_sort_key)
+    }
 
 
 def _factored(value: Any, bases: dict[Any, Any]) -> tuple[Any, Any]:
@@ -292,7 +297,7 @@ def exponential(value: Any) -> Any:
         if isinstance(rest, sympy.log) and factor.is_Rational:
             base = rest.args[0]
             bits = max(base.p, base.q).bit_length() if base.is_Rational else 1
-            if bits * max(abs(factor.p), factor.q) > LONGEST_POWER:
+            if bits * max(abs(factor.p), factor.q) > MAX_POWER_BITS:
                 raise TooLarge(f"e^({exact_text(term)}) is too long to be exact. Write fewer digits.")
     return sympy.exp(value)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from headwork.numbers.hand import HandTensor
 from headwork.numbers.operations import Node
 
-Key = str | Node  # a tensor by its label, or by how it came about
+TensorKey = str | Node  # a tensor by its label, or by how it came about
 
 
 class OperationEdit(NamedTuple):
@@ -53,7 +53,7 @@ def operations_up_to(result: HandTensor, known: Callable[[HandTensor], bool]) ->
     return order
 
 
-def evaluate(result: HandTensor, replacing: Mapping[Key, HandTensor]) -> HandTensor:
+def evaluate(result: HandTensor, replacing: Mapping[TensorKey, HandTensor]) -> HandTensor:
     """The result with some tensors below it replaced, by label or by node; what depends on them follows.
 
     >>> import numpy as np
@@ -61,15 +61,15 @@ def evaluate(result: HandTensor, replacing: Mapping[Key, HandTensor]) -> HandTen
     >>> evaluate(2 * x + 1, {"x": HandTensor(np.array([5.0, 0.0]))}).array.tolist()
     [11.0, 1.0]
     """
-    return rebuild(
+    return recompute(
         operations_up_to(result, lambda t: t.label in replacing or t.node in replacing), (), replacing
     )
 
 
-def rebuild(
+def recompute(
     operations: Sequence[HandTensor],
     edits: Sequence[OperationEdit] = (),
-    replacing: Mapping[Key, HandTensor] | None = None,
+    replacing: Mapping[TensorKey, HandTensor] | None = None,
 ) -> HandTensor:
     """The last of the operations with some of them edited, worked out from other tensors where given.
 
@@ -79,13 +79,13 @@ def rebuild(
     >>> import numpy as np
     >>> x = HandTensor(np.array([[1.0, 3.0]])).labelled("x")
     >>> operations = operations_between(x.softmax(-1))
-    >>> rebuild(operations, [OperationEdit(0, Node("softmax", (0,), {"axis": 0}))]).array.tolist()
+    >>> recompute(operations, [OperationEdit(0, Node("softmax", (0,), {"axis": 0}))]).array.tolist()
     [[1.0, 1.0]]
     """
     replacing, instead, new = replacing or {}, dict(edits), dict[Node, HandTensor]()
 
     def current(tensor: HandTensor) -> HandTensor:
-        key: Key = tensor.label if tensor.label in replacing else tensor.node
+        key: TensorKey = tensor.label if tensor.label in replacing else tensor.node
         value = replacing[key] if key in replacing else new.get(tensor.node, tensor)
         return value if tensor.label in ("", value.label) else value.labelled(tensor.label)
 

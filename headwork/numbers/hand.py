@@ -14,8 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.numbers.arithmetic import Cell, Number, Tree
-from headwork.numbers.operations import OPERATIONS, Axes, Index, Node, axes_of, compute, numbers_of
+from headwork.numbers.arithmetic import Cell, Expression, Number
+from headwork.numbers.operations import OPERATIONS, Axes, Index, Node, as_numbers, axes_of, compute
 
 
 def _with_options(name: str, *options: str) -> Callable[..., Any]:
@@ -145,13 +145,13 @@ class HandTensor(TensorMethods):
         """The same numbers under a label, at which the arithmetic of a later cell stops."""
         return HandTensor(self.array, self.node, label)
 
-    def cell(self, index: Index) -> Tree:
+    def cell(self, index: Index) -> Expression:
         """One cell in the arithmetic of others: by its label, by its own arithmetic, or as a number."""
         if self.label:
             return Cell(self.label, index, self.array[index])
         return self.derivation(index)
 
-    def derivation(self, index: Index) -> Tree:
+    def derivation(self, index: Index) -> Expression:
         """The arithmetic of one cell."""
         if not self.node.operands:
             return Number(self.array[index])
@@ -159,7 +159,7 @@ class HandTensor(TensorMethods):
 
     def new_tensor(self, values: Any) -> HandTensor:
         whole = self.array.dtype.kind in "iu"  # beside token numbers a constant stays what it is
-        return HandTensor(np.asarray(values) if whole else numbers_of(values, self.array.dtype))
+        return HandTensor(np.asarray(values) if whole else as_numbers(values, self.array.dtype))
 
     def to(self, other: HandTensor) -> HandTensor:
         """The same numbers as exact or decimal ones, as ``other`` has them."""

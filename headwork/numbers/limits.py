@@ -5,8 +5,8 @@ from typing import Any
 import sympy
 
 from headwork.errors import InputError, TooLarge
-from headwork.numbers.entries import LARGEST_EXPONENT_OF_E
-from headwork.numbers.exact import exact_text, exponential, sign, tidy
+from headwork.numbers.entries import MAX_EXPONENT_OF_E
+from headwork.numbers.exact import as_single_fraction, exact_text, exponential, sign
 
 
 class _NoLimit(Exception):
@@ -28,9 +28,9 @@ def limit(value: Any, symbol: Any, to: Any) -> Any:
     inner_first = sorted(powers, key=lambda power: power.count_ops())
     for power in inner_first if to != sympy.oo else ():
         at = (power.exp * sympy.log(power.base)).subs(symbol, to)
-        if at.is_number and at.is_finite and abs(at.evalf(5)) > LARGEST_EXPONENT_OF_E:
+        if at.is_number and at.is_finite and abs(at.evalf(5)) > MAX_EXPONENT_OF_E:
             raise TooLarge(
-                f"limit: an exponent of e beyond {LARGEST_EXPONENT_OF_E} as {symbol} -> {exact_text(to)}. "
+                f"limit: an exponent of e beyond {MAX_EXPONENT_OF_E} as {symbol} -> {exact_text(to)}. "
                 f"Let {symbol} go to oo."
             )
         exponential(at)  # or it is refused
@@ -49,10 +49,10 @@ def limit(value: Any, symbol: Any, to: Any) -> Any:
 
 
 def _at_infinity(value: Any, symbol: Any) -> Any:
-    coefficient, rate, power = _leading(value, symbol)
+    coefficient, rate, power = _leading_term(value, symbol)
     order = _growth(rate, symbol) or sign(power)
     if order == 0:
-        return tidy(coefficient)
+        return as_single_fraction(coefficient)
     return sympy.S.Zero if order < 0 else sympy.oo * sign(coefficient)
 
 
@@ -61,7 +61,7 @@ def _growth(rate: Any, symbol: Any) -> int:
     return sign(sympy.Poly(rate, symbol).LC()) if rate != 0 else 0
 
 
-def _leading(value: Any, symbol: Any) -> tuple[Any, Any, Any]:
+def _leading_term(value: Any, symbol: Any) -> tuple[Any, Any, Any]:
     """(c, a, p) where value ~ c symbol^p e^a and a is a polynomial in the symbol."""
     zero = sympy.S.Zero
     if symbol not in value.free_symbols:
@@ -71,7 +71,7 @@ def _leading(value: Any, symbol: Any) -> tuple[Any, Any, Any]:
     if value.is_Mul:
         coefficient, rate, power = sympy.S.One, zero, zero
         for factor in value.args:
-            c, a, p = _leading(factor, symbol)
+            c, a, p = _leading_term(factor, symbol)
             coefficient, rate, power = coefficient * c, rate + a, power + p
         return coefficient, rate, power
     if value.is_Add:
@@ -79,7 +79,7 @@ def _leading(value: Any, symbol: Any) -> tuple[Any, Any, Any]:
     if isinstance(value, sympy.exp) or (value.is_Pow and value.base is sympy.E):
         return _leading_exponential(value.exp, symbol)
     if value.is_Pow and value.exp.is_Rational:
-        c, a, p = _leading(value.base, symbol)
+        c, a, p = _leading_term(value.base, symbol)
         return c**value.exp, a * value.exp, p * value.exp
     if value.is_Function and len(value.args) == 1:
         return value.func(_at_infinity(value.args[0], symbol)), zero, zero
@@ -97,22 +97,22 @@ def _leading_exponential(exponent: Any, symbol: Any) -> tuple[Any, Any, Any]:
     return sympy.exp(at_end), sympy.S.Zero, sympy.S.Zero
 
 
-def _leading_sum(value: Any, symbol: Any, apart: bool = False) -> tuple[Any, Any, Any]:
-    terms = [_leading(term, symbol) for term in value.args]
-    top = terms[0]
+def _leading_sum(value: Any, symbol: Any, combined: bool = False) -> tuple[Any, Any, Any]:
+    terms = [_leading_term(term, symbol) for term in value.args]
+    leading = terms[0]
     for term in terms[1:]:
-        if (_growth(sympy.expand(term[1] - top[1]), symbol) or sign(term[2] - top[2])) > 0:
-            top = term
-    coefficient = sum(t[0] for t in terms if sympy.expand(t[1] - top[1]) == 0 and t[2] == top[2])
+        if (_growth(sympy.expand(term[1] - leading[1]), symbol) or sign(term[2] - leading[2])) > 0:
+            leading = term
+    coefficient = sum(t[0] for t in terms if sympy.expand(t[1] - leading[1]) == 0 and t[2] == leading[2])
     if coefficient != 0:
-        return coefficient, top[1], top[2]
+        return coefficient, leading[1], leading[2]
     # The largest terms cancel: bring all to one fraction once, to see what remains.
     numerator, denominator = sympy.fraction(sympy.together(value))
     left = numerator.expand()
-    if apart or left / denominator == value:
+    if combined or left / denominator == value:
         raise _NoLimit
     if left == 0:
         return sympy.S.Zero, sympy.S.Zero, sympy.S.Zero
-    above = _leading_sum(left, symbol, apart=True) if left.is_Add else _leading(left, symbol)
-    below = _leading(denominator, symbol)
+    above = _leading_sum(left, symbol, combined=True) if left.is_Add else _leading_term(left, symbol)
+    below = _leading_term(denominator, symbol)
     return above[0] / below[0], above[1] - below[1], above[2] - below[2]

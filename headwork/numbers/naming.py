@@ -10,12 +10,12 @@ from typing import Any
 import sympy
 
 from headwork.errors import TooLarge
-from headwork.numbers.exact import decimal, exact_text, sign, tidy
+from headwork.numbers.exact import as_single_fraction, decimal, exact_text, sign
 
-LONGEST_CELL = 40  # characters
-LONGEST_DEFINITION = 200
+MAX_CELL_LENGTH = 40  # characters
+MAX_DEFINITION_LENGTH = 200
 MAX_PARTS = 64  # that are named one by one
-LONGEST_WHOLE = 1000  # characters of what is written without names: as long as an entry that is typed
+MAX_EXPANDED_LENGTH = 1000  # characters of what is written without names: as long as an entry that is typed
 
 
 class NamedNumber(sympy.Dummy):  # type: ignore[misc]
@@ -45,17 +45,17 @@ class Names:
     def __init__(self) -> None:
         self.known: dict[Any, Any] = {}  # definition -> name
 
-    def short(self, value: Any) -> Any:
+    def shorten(self, value: Any) -> Any:
         """The value, or the name of it where it is too long."""
         sizes = {a: sign(a.args[0]) * a.args[0] for a in value.atoms(sympy.Abs) if not a.free_symbols}
-        value = tidy(value.xreplace(sizes))
-        return value if len(exact_text(value)) <= LONGEST_CELL else self._name(value)
+        value = as_single_fraction(value.xreplace(sizes))
+        return value if len(exact_text(value)) <= MAX_CELL_LENGTH else self._name(value)
 
     def _name(self, value: Any) -> Any:
         value = self._cut(value)
         if value.is_Atom:
             return value
-        if (opposite := tidy(-value)) in self.known:
+        if (opposite := as_single_fraction(-value)) in self.known:
             return -self.known[opposite]
         if value not in self.known:
             number = decimal(value)
@@ -68,7 +68,7 @@ class Names:
 
     def _cut(self, value: Any) -> Any:
         """The value with as many of its parts named as make it short enough for a definition."""
-        while len(exact_text(value)) > LONGEST_DEFINITION and value.args:
+        while len(exact_text(value)) > MAX_DEFINITION_LENGTH and value.args:
             parts = sorted(value.args, key=lambda part: -len(exact_text(part)))
             if parts[0].is_Atom or len(parts) > MAX_PARTS:  # half of them together
                 half = len(parts) // 2
@@ -89,6 +89,6 @@ def expand_names(value: Any) -> Any:
     """
     names = value.atoms(NamedNumber)
     value = value.xreplace({name: expand_names(name.definition) for name in names})
-    if names and len(exact_text(value)) > LONGEST_WHOLE:
-        raise TooLarge(f"an exact number takes more than {LONGEST_WHOLE} characters without names.")
+    if names and len(exact_text(value)) > MAX_EXPANDED_LENGTH:
+        raise TooLarge(f"an exact number takes more than {MAX_EXPANDED_LENGTH} characters without names.")
     return value

@@ -18,7 +18,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.typing import NDArray
 
 from headwork.errors import InputError
-from headwork.numbers.arithmetic import Number, Tree, operation
+from headwork.numbers.arithmetic import Expression, Number, apply
 
 if TYPE_CHECKING:
     from headwork.numbers.hand import HandTensor
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 Index = tuple[int, ...]
 Axes = int | tuple[int, ...]
 Compute = Callable[..., Any]
-PYTHONS_ERF = np.frompyfunc(math.erf, 1, 1)
+MATH_ERF = np.frompyfunc(math.erf, 1, 1)
 ERF_LIMIT, ERF_STEPS = 4, 4096  # beyond 4 it is 1 in single precision; so many values between whole numbers
-MIXED_OPERANDS = ("masked_fill", "lookup", "gather")  # the second operand only says which cells
+INDEX_OPERATIONS = ("masked_fill", "lookup", "gather")  # the second operand only says which cells
 
 
 class Node(NamedTuple):
@@ -56,7 +56,7 @@ class Rule:
     """
 
     decimal: Compute
-    cell: Callable[[HandTensor, Index], Tree]
+    cell: Callable[[HandTensor, Index], Expression]
     exact: Compute | None = None
     rearranges: bool = False
 
@@ -64,7 +64,7 @@ class Rule:
 def compute(name: str, arrays: Sequence[NDArray[Any]], options: Mapping[str, Any]) -> NDArray[Any]:
     """The array that the operation gives. What is undefined becomes nan, which is shown."""
     rule, exact = OPERATIONS[name], arrays[0].dtype.kind == "O"
-    if len(arrays) > 1 and name not in MIXED_OPERANDS and (arrays[1].dtype.kind == "O") != exact:
+    if len(arrays) > 1 and name not in INDEX_OPERATIONS and (arrays[1].dtype.kind == "O") != exact:
         raise TypeError("exact and decimal numbers do not mix: make the constant from the input")
     if exact:
         # numpy takes a single exact cell out of its array: this puts it back.
@@ -85,12 +85,12 @@ def erf(x: NDArray[Any]) -> NDArray[Any]:
     True
     """
     if x.dtype != np.float32:
-        return np.asarray(PYTHONS_ERF(x), x.dtype)
+        return np.asarray(MATH_ERF(x), x.dtype)
     values, slopes = _erf_table()
     at = np.fmin(np.abs(x, dtype=np.float64), ERF_LIMIT) * ERF_STEPS
-    whole = at.astype(np.intp)
-    found = np.copysign(values[whole] + (at - whole) * slopes[whole], x)
-    return np.where(np.isnan(x), x, found).astype(np.float32)
+    lower = at.astype(np.intp)
+    interpolated = np.copysign(values[lower] + (at - lower) * slopes[lower], x)
+    return np.where(np.isnan(x), x, interpolated).astype(np.float32)
 
 
 @cache
@@ -106,7 +106,7 @@ def map_cells(function: Callable[[Any], Any], array: NDArray[Any]) -> NDArray[An
     return result.reshape(array.shape)
 
 
-def numbers_of(values: Any, dtype: Any) -> NDArray[Any]:
+def as_numbers(values: Any, dtype: Any) -> NDArray[Any]:
     """The values as SymPy numbers (dtype object) or as decimals of that dtype."""
     if dtype.kind != "O":
         return np.array(values, dtype)
@@ -130,31 +130,31 @@ def _exactly(name: str) -> Compute:
 # --- cell by cell -------------------------------------------------------------------------------
 
 
-def _broadcast_cell(operand: HandTensor, index: Index) -> Tree:
+def _broadcast_cell(operand: HandTensor, index: Index) -> Expression:
     """The cell of an operand, broadcast, that one cell of the result reads."""
     shape = operand.array.shape
     trailing = index[len(index) - len(shape) :]
     return operand.cell(tuple([0 if size == 1 else i for i, size in zip(trailing, shape, strict=True)]))
 
 
-def _operand_cells(tensor: HandTensor, index: Index) -> list[Tree]:
+def _operand_cells(tensor: HandTensor, index: Index) -> list[Expression]:
     return [_broadcast_cell(operand, index) for operand in tensor.node.operands]
 
 
 def _cellwise(kind: str, decimal: Compute, exact: str = "") -> Rule:
     """An operation on each cell: ``kind`` is its name in the arithmetic, ``exact`` SymPy's name of it."""
 
-    def cell(tensor: HandTensor, index: Index) -> Tree:
-        return operation(kind, *_operand_cells(tensor, index))
+    def cell(tensor: HandTensor, index: Index) -> Expression:
+        return apply(kind, *_operand_cells(tensor, index))
 
     return Rule(decimal, cell, _exactly(exact) if exact else None)
 
 
-def _value_cell(tensor: HandTensor, index: Index) -> Tree:
+def _value_cell(tensor: HandTensor, index: Index) -> Expression:
     return Number(tensor.array[index])  # no arithmetic explains it
 
 
-def _first_cell(tensor: HandTensor, index: Index) -> Tree:
+def _first_cell(tensor: HandTensor, index: Index) -> Expression:
     return _operand_cells(tensor, index)[0]
 
 
@@ -174,31 +174,31 @@ def _comparison(decimal: Compute, test: Callable[[int], bool]) -> Rule:
     )
 
 
-def _sigmoid_cell(tensor: HandTensor, index: Index) -> Tree:
-    one = Number(numbers_of(1, tensor.array.dtype)[()])
-    power = operation("exp", operation("negative", *_operand_cells(tensor, index)))
-    return operation("quotient", one, operation("sum", one, power))
+def _sigmoid_cell(tensor: HandTensor, index: Index) -> Expression:
+    one = Number(as_numbers(1, tensor.array.dtype)[()])
+    power = apply("exp", apply("negative", *_operand_cells(tensor, index)))
+    return apply("quotient", one, apply("sum", one, power))
 
 
-def _relu_cell(tensor: HandTensor, index: Index) -> Tree:
-    return operation("max", Number(0), *_operand_cells(tensor, index))
+def _relu_cell(tensor: HandTensor, index: Index) -> Expression:
+    return apply("max", Number(0), *_operand_cells(tensor, index))
 
 
-def _filled(array: NDArray[Any], mask: NDArray[Any], *, value: Any) -> NDArray[Any]:
-    return np.where(mask.astype(bool), numbers_of(value, array.dtype), array)
+def _masked_fill(array: NDArray[Any], mask: NDArray[Any], *, value: Any) -> NDArray[Any]:
+    return np.where(mask.astype(bool), as_numbers(value, array.dtype), array)
 
 
-def _filled_cell(tensor: HandTensor, index: Index) -> Tree:
+def _masked_fill_cell(tensor: HandTensor, index: Index) -> Expression:
     hidden = np.broadcast_to(tensor.node.operands[1].array, tensor.shape)[index]
     return _value_cell(tensor, index) if hidden else _first_cell(tensor, index)
 
 
 def _tril(array: NDArray[Any], *, diagonal: int) -> NDArray[Any]:
     rows, columns = array.shape[-2:]
-    return np.where(np.tri(rows, columns, diagonal, dtype=bool), array, numbers_of(0, array.dtype))
+    return np.where(np.tri(rows, columns, diagonal, dtype=bool), array, as_numbers(0, array.dtype))
 
 
-def _tril_cell(tensor: HandTensor, index: Index) -> Tree:
+def _tril_cell(tensor: HandTensor, index: Index) -> Expression:
     above = index[-1] > index[-2] + tensor.node.options["diagonal"]
     return _value_cell(tensor, index) if above else _first_cell(tensor, index)
 
@@ -227,16 +227,16 @@ def _exact_matmul(a: NDArray[Any], b: NDArray[Any]) -> Any:
     return result[(..., slice(None) if a.ndim > 1 else 0, slice(None) if b.ndim > 1 else 0)]
 
 
-def _matmul_cell(tensor: HandTensor, index: Index) -> Tree:
+def _matmul_cell(tensor: HandTensor, index: Index) -> Expression:
     left, right = tensor.node.operands
     column = index[-1:] if len(right.shape) > 1 else ()
     row = index[: len(index) - len(column)]
     batch = row[:-1] if len(left.shape) > 1 else row
     products = (
-        operation("product", _broadcast_cell(left, (*row, k)), _broadcast_cell(right, (*batch, k, *column)))
+        apply("product", _broadcast_cell(left, (*row, k)), _broadcast_cell(right, (*batch, k, *column)))
         for k in range(left.shape[-1])
     )
-    return operation("sum", *products)
+    return apply("sum", *products)
 
 
 def axes_of(axis: Axes, count: int) -> list[int]:
@@ -244,7 +244,7 @@ def axes_of(axis: Axes, count: int) -> list[int]:
     return sorted(normalize_axis_tuple(axis, count))
 
 
-def _cells_along(tensor: HandTensor, index: Index) -> list[Tree]:
+def _cells_along(tensor: HandTensor, index: Index) -> list[Expression]:
     """All cells of the operand that differ from a cell of the result only along the operation's axes."""
     (operand,), options = tensor.node.operands, tensor.node.options
     axes = axes_of(options["axis"], len(operand.shape))
@@ -255,19 +255,19 @@ def _cells_along(tensor: HandTensor, index: Index) -> list[Tree]:
     return [operand.cell(source) for source in product(*ranges)]
 
 
-def _along(kind: str) -> Callable[[HandTensor, Index], Tree]:
-    return lambda tensor, index: operation(kind, *_cells_along(tensor, index))
+def _reduction_cell(kind: str) -> Callable[[HandTensor, Index], Expression]:
+    return lambda tensor, index: apply(kind, *_cells_along(tensor, index))
 
 
-def _larger(a: Any, b: Any) -> Any:
+def _exact_max(a: Any, b: Any) -> Any:
     from headwork.numbers.exact import sign
 
     # Equal ones first: minus infinity less itself is undefined.
     return b if b != a and sign(b - a) > 0 else a
 
 
-def _cumsum_cell(tensor: HandTensor, index: Index) -> Tree:
-    return operation("sum", *_cells_along(tensor, index)[: index[tensor.node.options["axis"]] + 1])
+def _cumsum_cell(tensor: HandTensor, index: Index) -> Expression:
+    return apply("sum", *_cells_along(tensor, index)[: index[tensor.node.options["axis"]] + 1])
 
 
 def array_softmax(array: NDArray[Any], *, axis: int = -1) -> Any:
@@ -281,9 +281,9 @@ def _exact_softmax(array: NDArray[Any], *, axis: int) -> Any:
     return powers / _exact_sum(powers, axis=axis, keepdims=True)
 
 
-def _softmax_cell(tensor: HandTensor, index: Index) -> Tree:
-    powers = [operation("exp", part) for part in _cells_along(tensor, index)]
-    return operation("quotient", powers[index[tensor.node.options["axis"]]], operation("sum", *powers))
+def _softmax_cell(tensor: HandTensor, index: Index) -> Expression:
+    powers = [apply("exp", part) for part in _cells_along(tensor, index)]
+    return apply("quotient", powers[index[tensor.node.options["axis"]]], apply("sum", *powers))
 
 
 # --- rearranging cells --------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def _softmax_cell(tensor: HandTensor, index: Index) -> Tree:
 def _rearranging(move: Compute) -> Rule:
     """Cells of the first operand in other places; the other operands and the options say where."""
 
-    def cell(tensor: HandTensor, index: Index) -> Tree:
+    def cell(tensor: HandTensor, index: Index) -> Expression:
         operand, *others = tensor.node.operands
         source = []
         for axis, size in enumerate(operand.shape):
@@ -305,14 +305,14 @@ def _rearranging(move: Compute) -> Rule:
     return Rule(move, cell, rearranges=True)
 
 
-def _transposed_cell(tensor: HandTensor, index: Index) -> Tree:
+def _transposed_cell(tensor: HandTensor, index: Index) -> Expression:
     options, source = tensor.node.options, list(index)
     first, second = options["axis1"], options["axis2"]
     source[first], source[second] = source[second], source[first]
     return _broadcast_cell(tensor.node.operands[0], tuple(source))
 
 
-def _reshaped_cell(tensor: HandTensor, index: Index) -> Tree:
+def _reshaped_cell(tensor: HandTensor, index: Index) -> Expression:
     (operand,) = tensor.node.operands
     number, source = 0, []
     for place, size in zip(index, tensor.shape, strict=True):
@@ -323,14 +323,14 @@ def _reshaped_cell(tensor: HandTensor, index: Index) -> Tree:
     return _broadcast_cell(operand, tuple(reversed(source)))
 
 
-def _windows(array: NDArray[Any], *, axis: int, size: int, step: int) -> NDArray[Any]:
+def _unfold(array: NDArray[Any], *, axis: int, size: int, step: int) -> NDArray[Any]:
     windows = np.lib.stride_tricks.sliding_window_view(array, size, axis=axis)
     keep = [slice(None)] * windows.ndim
     keep[axis % array.ndim] = slice(None, None, step)
     return windows[tuple(keep)]
 
 
-def _expanded(array: NDArray[Any], *, shape: tuple[int, ...]) -> NDArray[Any]:
+def _expand(array: NDArray[Any], *, shape: tuple[int, ...]) -> NDArray[Any]:
     """Repeated without a copy; -1 keeps the size of an axis."""
     kept = (1,) * (len(shape) - array.ndim) + array.shape
     return np.broadcast_to(array, tuple(k if n == -1 else n for n, k in zip(shape, kept, strict=True)))
@@ -344,7 +344,7 @@ def _row_numbers(array: NDArray[Any]) -> NDArray[Any]:
     return numbers.astype(int, copy=False)
 
 
-def _cat_cell(tensor: HandTensor, index: Index) -> Tree:
+def _cat_cell(tensor: HandTensor, index: Index) -> Expression:
     axis = tensor.node.options["axis"] % len(index)
     place = index[axis]
     for operand in tensor.node.operands:
@@ -376,11 +376,11 @@ OPERATIONS: dict[str, Rule] = {
     "not_equal": _comparison(np.not_equal, lambda sign: sign != 0),
     "greater": _comparison(np.greater, lambda sign: sign > 0),
     "greater_equal": _comparison(np.greater_equal, lambda sign: sign >= 0),
-    "masked_fill": Rule(_filled, _filled_cell),
+    "masked_fill": Rule(_masked_fill, _masked_fill_cell),
     "tril": Rule(_tril, _tril_cell),
     "matmul": Rule(np.matmul, _matmul_cell, _exact_matmul),
-    "sum": Rule(np.sum, _along("sum"), _exact_sum),
-    "amax": Rule(np.max, _along("max"), np.frompyfunc(_larger, 2, 1).reduce),
+    "sum": Rule(np.sum, _reduction_cell("sum"), _exact_sum),
+    "amax": Rule(np.max, _reduction_cell("max"), np.frompyfunc(_exact_max, 2, 1).reduce),
     "cumsum": Rule(np.cumsum, _cumsum_cell),
     "softmax": Rule(array_softmax, _softmax_cell, _exact_softmax),
     "transpose": Rule(np.swapaxes, _transposed_cell, rearranges=True),
@@ -389,11 +389,11 @@ OPERATIONS: dict[str, Rule] = {
     "squeeze": _rearranging(np.squeeze),
     "flip": _rearranging(np.flip),
     "getitem": _rearranging(lambda x, *, key: x[key]),
-    "unfold": _rearranging(_windows),
-    "expand": _rearranging(_expanded),
+    "unfold": _rearranging(_unfold),
+    "expand": _rearranging(_expand),
     "lookup": _rearranging(lambda table, rows: table[_row_numbers(rows)]),
     "gather": _rearranging(lambda x, rows, *, axis: np.take_along_axis(x, _row_numbers(rows), axis)),
     "cat": Rule(lambda *parts, axis: np.concatenate(parts, axis), _cat_cell),
-    "constant": Rule(lambda like, *, value: numbers_of(value, like.dtype), _value_cell),
-    "to": Rule(lambda x, *, dtype: numbers_of(x, dtype), _first_cell),
+    "constant": Rule(lambda like, *, value: as_numbers(value, like.dtype), _value_cell),
+    "to": Rule(lambda x, *, dtype: as_numbers(x, dtype), _first_cell),
 }

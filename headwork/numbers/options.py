@@ -4,10 +4,10 @@ import math
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
-from headwork.errors import InputError, sizes_in_words, unknown
+from headwork.errors import InputError, format_shape, unknown_name
 from headwork.numbers.typed import read_tensor
 
-LARGEST_WHOLE = 10**9
+MAX_INTEGER = 10**9
 YES, NO = ("true", "yes"), ("false", "no")
 
 
@@ -19,24 +19,24 @@ def read_option(hint: Any, value: Any, *, where: str, exact: bool = False) -> An
     """
     if choices := literal_choices(hint):
         if value not in choices and not (value == "none" and NoneType in get_args(hint)):
-            raise unknown(where, value, choices)
+            raise unknown_name(where, value, choices)
         return value if value in choices else None
     kinds = get_args(hint)
     if NoneType in kinds:
         if isinstance(value, str) and value.lower() == "none":
             return None
         hint = next(kind for kind in kinds if kind is not NoneType)
-    marks = getattr(hint, "__metadata__", ())
-    if "mask" in marks:
+    metadata = getattr(hint, "__metadata__", ())
+    if "mask" in metadata:
         return _read_mask(value, exact, where)
-    if "number" in marks:
+    if "number" in metadata:
         return _read_number(value, exact, where)
     if hint is bool:
         if str(value).lower() not in YES + NO:
             raise InputError(f"{where} is {value}. Expected true or false.")
         return str(value).lower() in YES
     if hint is int:
-        return _read_whole(value, where)
+        return _read_integer(value, where)
     if hint is float:
         try:
             return float(read_tensor(value, where=where).array)
@@ -59,14 +59,14 @@ def literal_choices(hint: Any) -> list[Any]:
     return [choice for part in get_args(hint) if get_origin(part) is Literal for choice in get_args(part)]
 
 
-def _read_whole(value: Any, where: str) -> int:
-    refused = InputError(f"{where} is {value}. Expected a whole number, at most {LARGEST_WHOLE:,}.")
+def _read_integer(value: Any, where: str) -> int:
+    error = InputError(f"{where} is {value}. Expected a whole number, at most {MAX_INTEGER:,}.")
     try:
         number = read_tensor(value, where=where).array
     except InputError:
-        raise refused from None
-    if number.shape != () or not abs(number) <= LARGEST_WHOLE or number != int(number):
-        raise refused
+        raise error from None
+    if number.shape != () or not abs(number) <= MAX_INTEGER or number != int(number):
+        raise error
     return int(number)
 
 
@@ -74,7 +74,7 @@ def _read_number(value: Any, exact: bool, where: str) -> Any:
     """A tensor of one number; infinity as a plain float, because it picks hard attention."""
     tensor = read_tensor(value, exact=exact, where=where)
     if tensor.shape != ():
-        raise InputError(f"{where} is {sizes_in_words(tensor.shape, '')}. Expected a single number.")
+        raise InputError(f"{where} is {format_shape(tensor.shape, '')}. Expected a single number.")
     if str(tensor.array) in ("-oo", "-inf"):
         raise InputError(f"{where} is minus infinity. Expected a number, or oo.")
     return math.inf if str(tensor.array) in ("oo", "inf") else tensor

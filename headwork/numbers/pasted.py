@@ -9,11 +9,11 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from headwork.errors import InputError, cut
+from headwork.errors import InputError, truncate
 
-LONGEST_TEXT = 300_000
-DEEPEST = 30
-MIXED = "\u2064"  # INVISIBLE PLUS, for which Unicode has a sign: 1 and a half is 1 MIXED 1/2
+MAX_TEXT_LENGTH = 300_000
+MAX_NESTING = 30
+MIXED_SIGN = "\u2064"  # INVISIBLE PLUS, for which Unicode has a sign: 1 and a half is 1 MIXED 1/2
 GREEK = (
     "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|rho|sigma|tau|upsilon|phi|chi|"
     "psi|omega"
@@ -25,12 +25,12 @@ LOOKALIKES = str.maketrans(
     | {"⌊": "floor(", "⌋": ")", "⌈": "ceil(", "⌉": ")"}
 )
 SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-", strict=True))
-RAISED = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
+SUPERSCRIPT_RUN = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
 FRACTION_SIGN = re.compile(r"([0-9][ \t]*)?([\u00bc-\u00be\u2150-\u215e])")
 ROOT_SIGN = re.compile(r"√\s*(?:([0-9]+(?:\.[0-9]+)?|[A-Za-z])|(?=\())")
 MATRIX = re.compile(r"\s*\{((?:[a-zA-Z]?matrix|smallmatrix|array|equation|align|aligned)\*?)\}")
-COLUMNS, GAP = re.compile(r"\s*\{[^{}]*\}"), re.compile(r"[ \t]*\[[^\[\]]{0,20}\]")
-ASSIGNED = re.compile(
+COLUMNS, ROW_SPACING = re.compile(r"\s*\{[^{}]*\}"), re.compile(r"[ \t]*\[[^\[\]]{0,20}\]")
+ASSIGNMENT = re.compile(
     r"[\s$]*+(?:\\[\[(]\s*+)?[A-Za-z\\\u0391-\u03c9][^=≈\[\];:,&|\n\"'<>!]{0,80}[=≈](?![=>])"
 )
 WRAPPER = re.compile(
@@ -42,7 +42,7 @@ KEYWORD = re.compile(r",\s?(?:dtype|device|requires_grad|grad_fn)\s?=\s?[^,()\[\
 
 
 def unreadable(text: str, why: str) -> InputError:
-    return InputError(f"cannot read {cut(text, 60)!r}: {why}")
+    return InputError(f"cannot read {truncate(text, 60)!r}: {why}")
 
 
 def plain_text(text: str) -> str:
@@ -51,40 +51,40 @@ def plain_text(text: str) -> str:
     >>> plain_text("2√2"), plain_text("3²"), plain_text("⅓"), plain_text(r"\tfrac13")
     ('2sqrt(2)', '3^(2)', '(1/3)', '((1)/(3))')
     """
-    if len(text) > LONGEST_TEXT:
-        raise InputError(f"cannot read the text: {len(text)} characters; at most {LONGEST_TEXT}.")
+    if len(text) > MAX_TEXT_LENGTH:
+        raise InputError(f"cannot read the text: {len(text)} characters; at most {MAX_TEXT_LENGTH}.")
     if not text.isascii():
         text = FRACTION_SIGN.sub(_fraction_sign, text)
-        text = RAISED.sub(lambda run: f"^({''.join(SUPERSCRIPTS[c] for c in run[0])})", text)
+        text = SUPERSCRIPT_RUN.sub(lambda run: f"^({''.join(SUPERSCRIPTS[c] for c in run[0])})", text)
         text = ROOT_SIGN.sub(lambda root: f"sqrt({root[1]})" if root[1] else "sqrt", text)
         text = text.translate(LOOKALIKES)
     if any(mark in text for mark in "\\{$"):
-        text = _Latex(text).convert()
+        text = _LatexParser(text).convert()
     return text
 
 
 def _fraction_sign(found: re.Match[str]) -> str:
     fraction = unicodedata.normalize("NFKC", found[2]).replace("⁄", "/")
     whole = found[1] or ""
-    return f"{whole}{MIXED}{fraction}" if whole and whole[-1].isdigit() else f"{whole}({fraction})"
+    return f"{whole}{MIXED_SIGN}{fraction}" if whole and whole[-1].isdigit() else f"{whole}({fraction})"
 
 
-def unwrapped(text: str) -> str:
+def strip_wrappers(text: str) -> str:
     """The numbers alone: without ``Q =``, ``array(...)``, the bars of a table; tuples as lists.
 
-    >>> unwrapped("Q = array([(1, 2), (3, 4)], dtype=float32)")
+    >>> strip_wrappers("Q = array([(1, 2), (3, 4)], dtype=float32)")
     '[[1, 2], [3, 4]]'
     """
     for _ in range(3):
-        if assigned := ASSIGNED.match(text):
+        if assigned := ASSIGNMENT.match(text):
             text = text[assigned.end() :]
     text = plain_text(text).strip()
     if "|" in text and (text.count("|") > 2 or "\n" in text):
-        return _table(text)
-    return _lists(KEYWORD.sub("", WRAPPER.sub("", text))).strip() if "(" in text else text
+        return _table_rows(text)
+    return _tuples_to_lists(KEYWORD.sub("", WRAPPER.sub("", text))).strip() if "(" in text else text
 
 
-def _table(text: str) -> str:
+def _table_rows(text: str) -> str:
     """A Markdown table as rows; a header of names goes, and a first column of names below an empty corner."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     rules = ["-" in line and set(line) <= set("|:- \t") for line in lines]
@@ -104,45 +104,47 @@ def _is_name(cell: str) -> bool:
     return not cell or (NAME.fullmatch(cell) is not None and cell not in ("e", "E", "pi", "oo", "inf"))
 
 
-def _lists(text: str) -> str:
+def _tuples_to_lists(text: str) -> str:
     """Round brackets round several entries as square ones; round a list they go. Calls and products stay."""
     signs = list(text)
-    opened: list[tuple[int, bool, list[bool]]] = []  # where; whether it stays; has it several entries, lists
+    # Of each open bracket: where; whether it stays; has it several entries, lists.
+    stack: list[tuple[int, bool, list[bool]]] = []
     last, before = "", ""  # the last sign that is no space, and the sign just before
     for place, sign in enumerate(text):
         if sign == "(":
             stays = last.isalpha() or before.isalnum() or before in (")", "]", "^", "_")
-            opened.append((place, stays, [False, False]))
-        elif sign == ")" and opened:
-            start, stays, (several, lists) = opened.pop()
+            stack.append((place, stays, [False, False]))
+        elif sign == ")" and stack:
+            start, stays, (several, lists) = stack.pop()
             if not stays and (several or lists):
                 signs[start], signs[place] = ("[", "]") if several else (" ", " ")
-                if opened:
-                    opened[-1][2][1] = True
-        elif opened:
-            opened[-1][2][0] |= sign in ",;\n"
-            opened[-1][2][1] |= sign == "["
+                if stack:
+                    stack[-1][2][1] = True
+        elif stack:
+            stack[-1][2][0] |= sign in ",;\n"
+            stack[-1][2][1] |= sign == "["
         if sign == "[":  # what is inside separates entries of the list, not of the round bracket
-            opened.append((-1, True, [False, False]))
-        elif sign == "]" and opened and opened[-1][0] == -1:
-            opened.pop()
+            stack.append((-1, True, [False, False]))
+        elif sign == "]" and stack and stack[-1][0] == -1:
+            stack.pop()
         last, before = last if sign.isspace() else sign, sign
     return "".join(signs)
 
 
 # --- LaTeX ------------------------------------------------------------------------------------------------
-WORDS = {"cdot": "*", "times": "*", "ast": "*", "div": "/", "infty": "oo", "lfloor": "floor(", "rfloor": ")"}
-WORDS |= {"lceil": "ceil(", "rceil": ")", "approx": "=", "hline": "", "displaystyle": "", "lbrack": "["}
-WORDS |= {"rbrack": "]", "pi": "pi", "quad": " ", "qquad": " ", "left": "", "right": "", "big": "", "Big": ""}
-WORDS |= {name: name for name in (*GREEK.split("|"), *FUNCTIONS)}
-SIGNS = {"%": "%", ",": "", "!": "", **dict.fromkeys(";: [](){}", " ")}
+COMMANDS = {"div": "/", "infty": "oo", "lfloor": "floor(", "lceil": "ceil(", "approx": "=", "pi": "pi"}
+COMMANDS |= dict.fromkeys(("cdot", "times", "ast"), "*") | dict.fromkeys(("quad", "qquad"), " ")
+COMMANDS |= {"lbrack": "[", "rbrack": "]"} | dict.fromkeys(("rfloor", "rceil"), ")")
+COMMANDS |= dict.fromkeys(("hline", "displaystyle", "left", "right", "big", "Big"), "")
+COMMANDS |= {name: name for name in (*GREEK.split("|"), *FUNCTIONS)}
+LATEX_SPACES = {"%": "%", ",": "", "!": "", **dict.fromkeys(";: [](){}", " ")}
 FRACTIONS = ("frac", "dfrac", "tfrac", "cfrac", "nicefrac", "sfrac")
 STYLES = ("text", "mathrm", "mathbf", "mathit", "operatorname", "boldsymbol")
 TOKEN = re.compile(r"\\([A-Za-z]+|.)|[{}^_&$~]|[^\\{}^_&$~]+", re.DOTALL)
 NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
-class _Latex:
+class _LatexParser:
     """One pass over the text; ``matrices`` is how many matrix environments are open."""
 
     def __init__(self, text: str) -> None:
@@ -152,13 +154,13 @@ class _Latex:
         """All of it, or up to the brace that closes."""
         parts: list[str] = []
         while (sign := self.text[self.position : self.position + 1]) not in ("", "}"):
-            parts.append(self.piece("".join(parts[-1:])))
+            parts.append(self.convert_token("".join(parts[-1:])))
         if sign != end:
             raise unreadable(self.text, "a '}' is missing." if end else "a '{' is missing.")
         self.position += len(end)
         return "".join(parts)
 
-    def piece(self, before: str) -> str:
+    def convert_token(self, before: str) -> str:
         """The next token in plain text; ``before`` is the one before it."""
         token = TOKEN.match(self.text, self.position)
         if token is None:
@@ -170,16 +172,16 @@ class _Latex:
         if sign in "^_" and self.text[self.position : self.position + 1] in ("{", "\\"):
             return f"^({self.argument()})" if sign == "^" else f"_{self.argument()}"
         if sign == "{":
-            inside = self.deeper(lambda: self.convert("}"))
+            inside = self.nested(lambda: self.convert("}"))
             if before[-1:].isalnum() or set(inside) & set(",;\n"):
                 raise unreadable(self.text, "braces make no list. Write [1, 2].")
             return inside
         return {"&": ",", "$": " ", "~": " "}.get(sign, sign)
 
-    def deeper(self, read: Callable[[], str]) -> str:
+    def nested(self, read: Callable[[], str]) -> str:
         self.depth += 1
-        if self.depth > DEEPEST:
-            raise unreadable(self.text, f"nested more than {DEEPEST} deep.")
+        if self.depth > MAX_NESTING:
+            raise unreadable(self.text, f"nested more than {MAX_NESTING} deep.")
         text = read()
         self.depth -= 1
         return text
@@ -192,7 +194,7 @@ class _Latex:
         if sign in ("", "}"):
             raise unreadable(self.text, "it ends where a number is expected.")
         if sign in "{\\":
-            return self.deeper(lambda: self.piece(""))
+            return self.nested(lambda: self.convert_token(""))
         found = NUMBER.match(self.text, self.position) if number else None
         self.position += len(found[0]) if found else 1
         return found[0] if found else sign
@@ -208,7 +210,7 @@ class _Latex:
         if word in ("begin", "end"):
             return self.environment(word)
         if word == "\\":
-            if skip := GAP.match(self.text, self.position):
+            if skip := ROW_SPACING.match(self.text, self.position):
                 self.position = skip.end()
             return ",;" if self.matrices else "\n"
         if word in STYLES:
@@ -217,20 +219,20 @@ class _Latex:
             r"\s{0,9}(?:\(|\\left)", self.text[self.position : self.position + 20]
         ):
             return f"{word}({self.argument(number=True)})"
-        if word in WORDS:
+        if word in COMMANDS:
             dot = word in ("left", "right") and self.text[self.position : self.position + 1] in (".", "|")
             self.position += dot
-            return WORDS[word]
-        if word in SIGNS:
-            return SIGNS[word]
-        raise unreadable(self.text, f"the LaTeX command \\{cut(word, 20)} is not known here.")
+            return COMMANDS[word]
+        if word in LATEX_SPACES:
+            return LATEX_SPACES[word]
+        raise unreadable(self.text, f"the LaTeX command \\{truncate(word, 20)} is not known here.")
 
     def mixed(self, upper: str, lower: str) -> str:
         if int(upper) >= int(lower):
             raise unreadable(
                 self.text, f"a number before {upper}/{lower}: write + between for a sum, * for a product."
             )
-        return f"{MIXED}{upper}/{lower}"
+        return f"{MIXED_SIGN}{upper}/{lower}"
 
     def root(self) -> str:
         order = re.compile(r"\s*\[\s*([0-9]{1,2})\s*\]").match(self.text, self.position)

@@ -29,7 +29,7 @@ class OperationCount:
         """Two for each multiply-add of a matrix product, the count that torch's own counter gives."""
         return 2 * self.multiply_adds
 
-    def take(self) -> dict[str, Any]:
+    def pop_counts(self) -> dict[str, Any]:
         """What was counted since it was last taken."""
         taken, self.multiply_adds, self.other_operations = vars(self).copy(), 0, 0
         return taken

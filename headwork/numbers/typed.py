@@ -15,21 +15,21 @@ import numpy as np
 
 from headwork.errors import InputError
 from headwork.numbers.entries import (
-    LONGEST_ENTRY,
     MAX_BITS,
+    MAX_ENTRY_LENGTH,
     DecimalNumbers,
     ExactNumbers,
-    SymbolFound,
+    SymbolInDecimals,
     read_number,
 )
 from headwork.numbers.hand import HandTensor
-from headwork.numbers.pasted import MIXED, unreadable, unwrapped
+from headwork.numbers.pasted import MIXED_SIGN, strip_wrappers, unreadable
 
-LONGEST_EXACT_TEXT = 20_000
+MAX_EXACT_TEXT_LENGTH = 20_000
 MAX_ENTRIES = 100_000
 MAX_AXES = 5
 MIXED_NUMBER = re.compile(r"([-+]?[0-9]+) +\(?([0-9]+/[0-9]+)\)?")  # 2 1/3
-PLAIN = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{0,15})?")  # most entries are: read them at once
+PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{0,15})?")  # most entries are: read them at once
 
 
 def read_tensor(value: Any, *, exact: bool = False, where: str = "") -> HandTensor:
@@ -47,39 +47,41 @@ def read_tensor(value: Any, *, exact: bool = False, where: str = "") -> HandTens
         value = value.tolist()
     try:
         if isinstance(value, str):
-            if exact and len(value) > LONGEST_EXACT_TEXT:
+            if exact and len(value) > MAX_EXACT_TEXT_LENGTH:
                 raise InputError(
-                    f"cannot read the text: {len(value)} characters; at most {LONGEST_EXACT_TEXT} are read "
-                    "as exact numbers. Leave out --exact to work in decimals."
+                    f"cannot read the text: {len(value)} characters; at most {MAX_EXACT_TEXT_LENGTH} are "
+                    "read as exact numbers. Leave out --exact to work in decimals."
                 )
-            value, factor = nested_texts(value)
-        tensor = nested_array(value, exact=exact)
+            value, factor = split_entries(value)
+        tensor = tensor_from_lists(value, exact=exact)
         return HandTensor(tensor.array * read_number(factor, exact=exact)) if factor else tensor
     except InputError as error:
         raise type(error)(f"{where}: {error}" if where else str(error)) from None
 
 
-def nested_array(nested: Any, *, exact: bool = False) -> HandTensor:
+def tensor_from_lists(nested: Any, *, exact: bool = False) -> HandTensor:
     """Nested lists of numbers or typed entries as a HandTensor, all rows of one length."""
     shape = _shape(nested)
     flat = [nested]
     for _ in shape:
         flat = [cell for part in flat for cell in part]
-    build: ExactNumbers | DecimalNumbers = ExactNumbers() if exact else DecimalNumbers()
-    values = (_entry(x, build) for x in flat)
+    numbers: ExactNumbers | DecimalNumbers = ExactNumbers() if exact else DecimalNumbers()
+    values = (_read_entry(x, numbers) for x in flat)
     return HandTensor(np.fromiter(values, object if exact else float, len(flat)).reshape(shape))
 
 
-def _entry(value: Any, build: ExactNumbers | DecimalNumbers) -> Any:
+def _read_entry(value: Any, numbers: ExactNumbers | DecimalNumbers) -> Any:
     """One cell given as text, a Python or numpy number, or (from Python code) a SymPy expression."""
-    exact = isinstance(build, ExactNumbers)
+    exact = isinstance(numbers, ExactNumbers)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str):
-        return read_number(value, exact=exact) if exact or not PLAIN.fullmatch(value) else float(value)
+        return (
+            read_number(value, exact=exact) if exact or not PLAIN_DECIMAL.fullmatch(value) else float(value)
+        )
     if hasattr(value, "free_symbols"):
         if not exact and value.free_symbols:
-            raise SymbolFound(f"'{value}' holds a symbol; a number is expected here.")
+            raise SymbolInDecimals(f"'{value}' holds a symbol; a number is expected here.")
         return value if exact else float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
         raise InputError(f"cannot read {value!r}: expected a number or text.")
@@ -91,32 +93,32 @@ def _entry(value: Any, build: ExactNumbers | DecimalNumbers) -> Any:
         return float(value)
     if value in (math.inf, -math.inf):
         return read_number("oo" if value > 0 else "-oo", exact=True)
-    return build.number(str(value)) if value >= 0 else -build.number(str(-value))
+    return numbers.number(str(value)) if value >= 0 else -numbers.number(str(-value))
 
 
-def nested_texts(text: str, *, single: bool = False) -> tuple[Any, str]:
+def split_entries(text: str, *, single: bool = False) -> tuple[Any, str]:
     """The text cut into nested lists of entries, each still as typed, and the factor before or after them.
 
     Where a ``single`` number is expected, spaces do not cut: 2 1/3 and 2 sqrt(2) are one entry.
 
-    >>> nested_texts("1/2 x; 2 0"), nested_texts("1/4 * [1 1; 1 2]")
+    >>> split_entries("1/2 x; 2 0"), split_entries("1/4 * [1 1; 1 2]")
     (([['1/2', 'x'], ['2', '0']], ''), ([['1', '1'], ['1', '2']], '1/4'))
     """
-    stripped = unwrapped(text).strip()
+    stripped = strip_wrappers(text).strip()
     if not stripped:
         raise InputError("empty. Expected numbers, such as 1 2; 2 0.")
     if len(re.findall(r"[\s,;]+", stripped)) >= MAX_ENTRIES:
         raise InputError(f"cannot read the text: more than {MAX_ENTRIES} entries.")
     if "[" in stripped:
         stripped, factor = _split_factor(stripped)
-        return _brackets(stripped), factor
+        return _parse_brackets(stripped), factor
     if single:
-        return _mixed(stripped), ""
+        return _mark_mixed_number(stripped), ""
     rows = [row for row in re.split(r"[;\n\r]+", stripped) if row.strip(" ,\t")]
     if len(rows) == 1 and not re.search(r"[;\n]", stripped):
-        cells = _cells(rows[0])
+        cells = _split_row(rows[0])
         return cells[0] if len(cells) == 1 else cells, ""
-    return [_cells(row) for row in rows], ""
+    return [_split_row(row) for row in rows], ""
 
 
 def entry_texts(text: str) -> Any:
@@ -125,7 +127,7 @@ def entry_texts(text: str) -> Any:
     >>> entry_texts("1/2 x; 2 0"), entry_texts("1/4 * [1 1]")
     ([['1/2', 'x'], ['2', '0']], ['(1/4)*(1)', '(1/4)*(1)'])
     """
-    nested, factor = nested_texts(text)
+    nested, factor = split_entries(text)
 
     def times(part: Any) -> Any:
         return list(map(times, part)) if isinstance(part, list) else f"({factor})*({part})"
@@ -137,7 +139,7 @@ def _split_factor(text: str) -> tuple[str, str]:
     """What stands in square brackets, and a factor before it, or after it behind ``*`` or ``/``."""
     start, end = text.index("["), text.rindex("]") + 1 if "]" in text else len(text)
     before, after = text[:start].strip(), text[end:].strip()
-    if len(before + after) > LONGEST_ENTRY:
+    if len(before + after) > MAX_ENTRY_LENGTH:
         raise unreadable(text, "a factor may stand before the brackets; this is too long for one.")
     if set(before + after) & set(",;\n") or not (before or after):
         return text, ""
@@ -148,7 +150,7 @@ def _split_factor(text: str) -> tuple[str, str]:
     return text[start:end], f"({first}){after}" if after else first
 
 
-def _cells(row: str) -> list[str]:
+def _split_row(row: str) -> list[str]:
     """A row cut at its commas, or else its tabs, or else its spaces, outside of brackets."""
     depths = list(accumulate((c == "(") - (c == ")") for c in row))
     for separator in (",", "\t", None):
@@ -159,26 +161,26 @@ def _cells(row: str) -> list[str]:
             ends = zip([0, *[m + 1 for m in marks]], [*marks, len(row)], strict=True)
             pieces = [row[a:b].strip() for a, b in ends]
             if separator == ",":
-                return [_mixed(piece) for piece in (pieces[:-1] if pieces[-1] == "" else pieces)]
+                return [_mark_mixed_number(piece) for piece in (pieces[:-1] if pieces[-1] == "" else pieces)]
             if separator:
-                return [_mixed(piece) for piece in pieces if piece]
+                return [_mark_mixed_number(piece) for piece in pieces if piece]
             return _join_operators([p for p in pieces if p])
     raise AssertionError("unreachable")
 
 
-def _mixed(entry: str) -> str:
+def _mark_mixed_number(entry: str) -> str:
     """``2 1/3``, which can be only one number between commas or tabs."""
-    return MIXED_NUMBER.sub(rf"\1{MIXED}\2", entry) if MIXED_NUMBER.fullmatch(entry) else entry
+    return MIXED_NUMBER.sub(rf"\1{MIXED_SIGN}\2", entry) if MIXED_NUMBER.fullmatch(entry) else entry
 
 
-def join_mixed(nested: Any) -> Any:
+def join_mixed_numbers(nested: Any) -> Any:
     """The entries with every ``2`` before a ``1/3`` as one number, for a caller who knows their count."""
     if not isinstance(nested, list) or (nested and isinstance(nested[0], list)):
-        return [join_mixed(part) for part in nested] if isinstance(nested, list) else nested
+        return [join_mixed_numbers(part) for part in nested] if isinstance(nested, list) else nested
     cells: list[str] = []
     for cell in nested:
-        joined = _mixed(f"{cells[-1]} {cell}") if cells else cell
-        if cells and MIXED in joined and MIXED not in cells[-1]:
+        joined = _mark_mixed_number(f"{cells[-1]} {cell}") if cells else cell
+        if cells and MIXED_SIGN in joined and MIXED_SIGN not in cells[-1]:
             cells[-1] = joined
         else:
             cells.append(cell)
@@ -191,14 +193,14 @@ def _join_operators(pieces: list[str]) -> list[str]:
     for piece in pieces:
         if entries and (entries[-1][-1] in "+-*/^" or piece in "+-" or piece[0] in "*/^"):
             entries[-1] += piece
-            if len(entries[-1]) > LONGEST_ENTRY:
-                raise unreadable(entries[-1], f"an entry may have {LONGEST_ENTRY} characters.")
+            if len(entries[-1]) > MAX_ENTRY_LENGTH:
+                raise unreadable(entries[-1], f"an entry may have {MAX_ENTRY_LENGTH} characters.")
         else:
             entries.append(piece)
     return entries
 
 
-def _brackets(text: str) -> Any:
+def _parse_brackets(text: str) -> Any:
     """``[[1, 2], [2, 0]]`` and ``[1 2; 2 0]`` as nested lists, by hand: what is inside is parsed later."""
     root: list[Any] = []
     open_lists: list[list[Any]] = [root]
@@ -221,7 +223,7 @@ def _brackets(text: str) -> Any:
             here = open_lists[-1]
             commas[-1] |= sign == ","
             if written := "".join(entry).strip():
-                here.extend([_mixed(written)] if commas[-1] else _cells(written))
+                here.extend([_mark_mixed_number(written)] if commas[-1] else _split_row(written))
             entry = []
             if sign == ";" and here and not isinstance(here[0], list):
                 rows[-1].append(here[:])

@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any
 
 from headwork.documents import Table, new_plot
-from headwork.files import own_toml
+from headwork.files import load_package_toml
 from headwork.problems.book import Solution, problem
 
 EPOCHS = (1, 2, 3, 5, 10, 20, 30, 40, 50)  # the lines of the table of a curve
@@ -18,7 +18,7 @@ TEXT["MiniLM, short"] = "rotten-tomatoes-minilm"
 @cache
 def kept_runs() -> dict[str, Any]:
     """The command, test accuracy and curves of each run in results/ (``python -m benchmarks.kept_runs``)."""
-    return own_toml(__file__, "kept_runs.toml")
+    return load_package_toml(__file__, "kept_runs.toml")
 
 
 def _show(solution: Solution, names: dict[str, str]) -> list[dict[str, Any]]:

@@ -14,14 +14,14 @@ from headwork.numbers import HandTensor
 from headwork.readings.trace import Trace, TraceValue
 
 # The parts of a model that have the same steps: sides, and blocks.
-PLACE = re.compile(r"^((?:(encoder|decoder|forwards|backwards)/)?(?:block (\d+)/)?)")
+MODEL_PART = re.compile(r"^((?:(encoder|decoder|forwards|backwards)/)?(?:block (\d+)/)?)")
 PARAMETERS = r"[Wb]_\w'?|\\(?:gamma|beta)_\w"
 TOKEN_AXES = ("token", "query", "patch")
-COUNTED = re.compile(r"(?:^|/)(?:step|chunk|head) (\d+)/")
+NUMBERED_SCOPE = re.compile(r"(?:^|/)(?:step|chunk|head) (\d+)/")
 # At beta = infinity S stands without beta, which would make it infinite; the weights are the limit.
 SOFTMAX = re.compile(r"\\operatorname\{softmax\}\((.*?)\) \\text\{ over keys\}")
 HARD_RULE = r"\text{: the largest score of a row takes all, ties share}"
-HARD = (
+HARD_SOFTMAX = (
     r"\\text{limit of } \\operatorname{softmax}(\\beta\\, \1) \\text{ as } \\beta \\to \\infty"
     + HARD_RULE.replace("\\", r"\\")
 )
@@ -38,26 +38,26 @@ def assemble(
     columns: bool = False,
     names: Mapping[str, tuple[Any, ...]] | None = None,
     noted: Iterable[str] = (),
-    tidied: bool = True,
+    simplified: bool = True,
     **settings: Any,
 ) -> AnyTrace:
     """A trace of these inputs and recorded steps, tokens shown as columns where that is asked for.
 
     ``names`` are those that stand for long exact numbers, by the step that brings them; ``noted`` are all
-    steps in order, where only some are recorded; ``tidied`` says whether exact numbers are simplified.
+    steps in order, where only some are recorded; ``simplified`` says whether exact numbers are.
     """
     absent = [c for c in mechanism.inputs if c.name not in inputs]
     missing = [name for card in absent for name in dict.fromkeys((card.name, card.symbol))]
-    usual = mechanism.options.get("convention")
-    convention = options.get("convention", usual.default if usual else "W x")
+    default = mechanism.options.get("convention")
+    convention = options.get("convention", default.default if default else "W x")
     hard = isinstance(options.get("beta"), float) and math.isinf(options["beta"])
 
     cards: dict[str, Input | Step] = {c.name: c for c in mechanism.inputs if c.name in inputs}
     cards |= {path: mechanism.step(path) for path in noted or recorded}
-    marked = marks(cards)
+    marked = symbol_marker(cards)
     symbols = {path: marked(path, card.symbol) for path, card in cards.items() if isinstance(card, Step)}
 
-    def shown(path: str, card: Input | Step, value: Any) -> TraceValue:
+    def trace_value(path: str, card: Input | Step, value: Any) -> TraceValue:
         if not isinstance(value, HandTensor):
             value = HandTensor(value if isinstance(value, np.ndarray) else np.asarray(value, float))
         order = list(range(len(value.shape)))
@@ -69,36 +69,41 @@ def assemble(
             without = [name.removeprefix(scope) for name in missing]
             before = takewhile(lambda item: item[0] != path, symbols.items())
             formula = formula_for(
-                card, columns=columns, convention=convention, missing=without, path=path, taken=dict(before)
+                card,
+                columns=columns,
+                convention=convention,
+                missing=without,
+                path=path,
+                earlier_symbols=dict(before),
             )
             formula = marked(path, formula)
             if hard:
-                formula = SOFTMAX.sub(HARD, formula.replace(r"\beta\, ", ""))
-            if counted := COUNTED.search(path):
+                formula = SOFTMAX.sub(HARD_SOFTMAX, formula.replace(r"\beta\, ", ""))
+            if counted := NUMBERED_SCOPE.search(path):
                 symbol = re.sub(r"_[th]\b", f"_{{{counted[1]}}}", symbol)
         new = (names or {}).get(path, ())
-        return TraceValue(path, card, value, tuple(order), symbol, formula, names=new, tidied=tidied)
+        return TraceValue(path, card, value, tuple(order), symbol, formula, names=new, simplified=simplified)
 
     return kind(
         mechanism=mechanism,
-        inputs={c.name: shown(c.name, c, inputs[c.name]) for c in mechanism.inputs if c.name in inputs},
+        inputs={c.name: trace_value(c.name, c, inputs[c.name]) for c in mechanism.inputs if c.name in inputs},
         options={name: _plain(value) for name, value in options.items()},
-        steps={path: shown(path, mechanism.step(path), value) for path, value in recorded.items()},
+        steps={path: trace_value(path, mechanism.step(path), value) for path, value in recorded.items()},
         warnings=[],
         **settings,
     )
 
 
-def marks(cards: Mapping[str, Input | Step]) -> Callable[[str, str], str]:
+def symbol_marker(cards: Mapping[str, Input | Step]) -> Callable[[str, str], str]:
     """Marks symbols of parts that a model has several times: of a path and a text, Q^{(e0)} for Q."""
-    places = {path: PLACE.findall(path)[0] for path in cards}
+    places = {path: MODEL_PART.findall(path)[0] for path in cards}
     sides, blocks = (len({place[i] for place in places.values()} - {""}) > 1 for i in (1, 2))
     own: dict[str, set[str]] = {}
     for path, card in cards.items():
         own.setdefault(places[path][0], set()).add(card.symbol)
 
     def marked(path: str, text: str) -> str:
-        scope, side, block = PLACE.findall(path)[0]
+        scope, side, block = MODEL_PART.findall(path)[0]
         mark = f"^{{({side[:1] * sides + block * blocks})}}"
         names = sorted(map(re.escape, own.get(scope, ())), key=len, reverse=True)
         known = "|".join([*(re.sub("_t$", r"_(?:[t\\d]|\\{t-1\\})", name) for name in names), PARAMETERS])
@@ -129,7 +134,7 @@ def token_axis(card: Input | Step, tensor: HandTensor) -> int | None:
     return None
 
 
-def as_rows(tensor: HandTensor, card: Input | Step) -> HandTensor:
+def tokens_as_rows(tensor: HandTensor, card: Input | Step) -> HandTensor:
     """What was typed with tokens as columns, with tokens as rows."""
     axis = token_axis(card, tensor)
     return tensor if axis is None else HandTensor(np.moveaxis(tensor.array, -1, axis))

@@ -10,7 +10,7 @@ from headwork.readings.trace import Trace
 SATURATED = 30.0  # a gap of scores at which the smaller weight is lost beside the larger
 
 
-def cautions(trace: Trace, *, columns: bool) -> list[str]:
+def trace_warnings(trace: Trace, *, columns: bool) -> list[str]:
     """Warnings for one trace, in the order in which its steps come."""
     checks = (_symmetric, _constant_tokens, _causal, _hidden_rows, _saturated, _sums)
     warnings = [*_columns(trace, columns), *(warning for check in checks for warning in check(trace))]

@@ -8,17 +8,17 @@ from typing import Any, Literal, get_args
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.documents import Document, Item, Items
-from headwork.errors import InputError, TooLarge, check_known, sizes_in_words, unknown
+from headwork.errors import InputError, TooLarge, check_known, format_shape, unknown_name
 from headwork.files import read_toml
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS, Input, Mechanism, get_mechanism
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.options import literal_choices, read_option
-from headwork.numbers.typed import SymbolFound, read_tensor
-from headwork.readings.assembling import TOKEN_AXES, as_rows, assemble, effective_options
-from headwork.readings.cautions import cautions
-from headwork.readings.models_by_hand import CONVENTION, by_hand
-from headwork.readings.recording import recorder, replacer, shortener
+from headwork.numbers.typed import SymbolInDecimals, read_tensor
+from headwork.readings.assembling import TOKEN_AXES, assemble, effective_options, tokens_as_rows
+from headwork.readings.cautions import trace_warnings
+from headwork.readings.models_by_hand import CONVENTION, model_as_mechanism
+from headwork.readings.recording import name_long_numbers, recorder, replacer
 from headwork.readings.trace import Trace
 
 MAX_EXACT_OPERATIONS = 8_000
@@ -53,9 +53,9 @@ def explain(
     settings = {"exact": exact, "tokens_as": tokens_as, "digits": digits, "random": random}
     rerun = partial(_rerun, slug, settings, dict(arguments))
     try:
-        return _work(rerun, replacing or {}, exact=exact)
-    except SymbolFound:
-        return _work(rerun, replacing or {}, exact=True)
+        return _explain_once(rerun, replacing or {}, exact=exact)
+    except SymbolInDecimals:
+        return _explain_once(rerun, replacing or {}, exact=True)
 
 
 def _rerun(slug: str, settings: dict[str, Any], arguments: dict[str, Any], **changes: Any) -> Trace:
@@ -69,16 +69,16 @@ def find_mechanism(
     models = {n: d for d in DEFINITIONS.values() for n in (d.slug, d.function.__name__.replace("_", "-"))}
     if model := models.get(slug.replace("_", "-")):
         seed = None if random is None else read_option(int, random, where=f"{slug}: random")
-        mechanism, values = by_hand(model, arguments, exact=exact, random=seed)
+        mechanism, values = model_as_mechanism(model, arguments, exact=exact, random=seed)
         return mechanism, {**values, **arguments}
     if random is not None:
         raise InputError(f"{slug}: only the parameters of a whole model are drawn. Leave out --random.")
     if slug.replace("_", "-") not in MECHANISMS:
-        raise unknown("mechanism", slug, [*MECHANISMS, *(d.slug for d in DEFINITIONS.values())])
+        raise unknown_name("mechanism", slug, [*MECHANISMS, *(d.slug for d in DEFINITIONS.values())])
     return get_mechanism(slug), arguments
 
 
-def _work(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact: bool) -> Trace:
+def _explain_once(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact: bool) -> Trace:
     """The trace of the problem that ``rerun`` works again."""
     slug, settings, arguments = rerun.args
     columns = settings["tokens_as"] == "columns"
@@ -99,25 +99,25 @@ def _work(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact: bool) -
     if typed := [name for name, value in options.items() if getattr(value, "shape", ())]:
         mechanism = replace(mechanism, inputs=(*mechanism.inputs, *map(mask_card, typed)))
         inputs |= {name: options.pop(name) for name in typed}
-    swaps = {path: read_tensor(value, exact=exact, where=path) for path, value in replacing.items()}
+    new_values = {path: read_tensor(value, exact=exact, where=path) for path, value in replacing.items()}
     if columns:
-        inputs = {c.name: as_rows(inputs[c.name], c) for c in mechanism.inputs if c.name in inputs}
-        swaps = {path: as_rows(value, mechanism.step(path)) for path, value in swaps.items()}
-    inputs = _fitted(mechanism, inputs, options, exact)
+        inputs = {c.name: tokens_as_rows(inputs[c.name], c) for c in mechanism.inputs if c.name in inputs}
+        new_values = {path: tokens_as_rows(value, mechanism.step(path)) for path, value in new_values.items()}
+    inputs = _fit_single_numbers(mechanism, inputs, options, exact)
 
     recorded: dict[str, HandTensor] = {}
     names: dict[str, tuple[Any, ...]] = {}
     note = recorder(recorded)
     if exact and mechanism.gather:  # of several layers: numbers grow from one to the next
-        note = shortener(note, names)
-    note = replacer(note, swaps) if swaps else note
+        note = name_long_numbers(note, names)
+    note = replacer(note, new_values) if new_values else note
     # The arithmetic of a cell stops at labelled tensors.
     labelled = {
         name: value.labelled(name) if name in inputs or getattr(value, "shape", None) == () else value
         for name, value in {**inputs, **options}.items()
     }
     mechanism.run(labelled, note)
-    tidied = not exact or _few_enough_to_tidy(mechanism, [*inputs.values(), *recorded.values()])
+    simplified = not exact or _few_enough_to_simplify(mechanism, [*inputs.values(), *recorded.values()])
     trace = assemble(
         Trace,
         mechanism,
@@ -130,11 +130,11 @@ def _work(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact: bool) -
         replaced=replacing,
         rerun=rerun,
         names=names,
-        tidied=tidied,
+        simplified=simplified,
     )
-    if not tidied:
+    if not simplified:
         trace.warnings.append("the exact numbers are too many to simplify: they stand as they came about.")
-    trace.warnings.extend(cautions(trace, columns=columns))
+    trace.warnings.extend(trace_warnings(trace, columns=columns))
     return trace
 
 
@@ -161,7 +161,7 @@ def check_names(mechanism: Mechanism, arguments: Mapping[str, Any], also: Sequen
         )
 
 
-def _fitted(
+def _fit_single_numbers(
     mechanism: Mechanism, inputs: dict[str, HandTensor], options: Mapping[str, Any], exact: bool
 ) -> dict[str, HandTensor]:
     """The inputs, if their sizes fit; a single number is tried as a row or matrix of one entry, too."""
@@ -213,11 +213,11 @@ def _check_size(
         )
 
 
-def _few_enough_to_tidy(mechanism: Mechanism, tensors: Sequence[HandTensor]) -> bool:
-    from headwork.numbers.exact import few_enough_to_tidy
+def _few_enough_to_simplify(mechanism: Mechanism, tensors: Sequence[HandTensor]) -> bool:
+    from headwork.numbers.exact import few_enough_to_simplify
 
     try:
-        return few_enough_to_tidy(cell for tensor in tensors for cell in tensor.array.flat)
+        return few_enough_to_simplify(cell for tensor in tensors for cell in tensor.array.flat)
     except TooLarge as error:
         raise TooLarge(f"{mechanism.slug}: {error}") from None
 
@@ -238,7 +238,7 @@ def _size_error(mechanism: Mechanism, inputs: Mapping[str, HandTensor]) -> Input
         ),
         "",
     )
-    given = "; ".join(f"{c.name} is {sizes_in_words(inputs[c.name].shape, c.axes)}" for c in cards)
+    given = "; ".join(f"{c.name} is {format_shape(inputs[c.name].shape, c.axes)}" for c in cards)
     expected = "; ".join(f"{c.name} is {c.axes.replace(' ', ' x ')}" for c in cards)
     return InputError(
         f"{mechanism.slug}: the sizes do not fit together{clash}. Given: {given}. Expected: {expected}."
@@ -250,7 +250,7 @@ def read_problem(path: str | Path, *, root: str | Path | None = None) -> tuple[s
     content = read_toml(path, root=root)
     for key in content:
         if key not in ("mechanism", *TABLES):
-            raise InputError(f"{path}: {unknown('entry', key, ['mechanism', *TABLES])}")
+            raise InputError(f"{path}: {unknown_name('entry', key, ['mechanism', *TABLES])}")
     mechanism = content.get("mechanism", "")
     tables = [content.get(name, {}) for name in TABLES]
     if not isinstance(mechanism, str) or not all(isinstance(table, dict) for table in tables):
@@ -261,7 +261,7 @@ def read_problem(path: str | Path, *, root: str | Path | None = None) -> tuple[s
 # --- what there is to explain ------------------------------------------------------------------------
 def mechanism_list() -> Document:
     """Each mechanism in a few lines."""
-    models = (by_hand(definition, {})[0] for definition in DEFINITIONS.values())
+    models = (model_as_mechanism(definition, {})[0] for definition in DEFINITIONS.values())
     return Document("Mechanisms", (Items(tuple(map(_item, (*MECHANISMS.values(), *models)))),))
 
 

@@ -15,37 +15,37 @@ import numpy as np
 from headwork.errors import TooLarge
 from headwork.mechanisms.attention import Mask
 from headwork.mechanisms.definitions import Definition
-from headwork.mechanisms.parameters import Initial, build, cards, flatten, paths
+from headwork.mechanisms.parameters import Initial, cards, fill_tree, flatten, paths
 from headwork.note import Mechanism, Note, silent
 from headwork.numbers import HandTensor
-from headwork.numbers.operations import numbers_of
+from headwork.numbers.operations import as_numbers
 from headwork.numbers.options import read_option
 from headwork.numbers.typed import read_tensor
 
 MAX_DEPTH, MAX_PARAMETERS = 1000, 1_000_000
 CONVENTION = "W x; feed-forward x W, as published"
-SMALL = {"width": 2, "heads": 1, "depth": 1, "classes": 2, "epsilon": 0}
-HIDDEN = ("backend", "dropout", "word_dropout", "ngrams")  # fields that say nothing by hand
-SMALLEST = {"ones": (1, 3), "zeros": (-1, 2)}  # drawn from the first up to but not including the second
+DEFAULT_SIZES = {"width": 2, "heads": 1, "depth": 1, "classes": 2, "epsilon": 0}
+OMITTED_FIELDS = ("backend", "dropout", "word_dropout", "ngrams")  # fields that say nothing by hand
+DRAWN_RANGES = {"ones": (1, 3), "zeros": (-1, 2)}  # drawn from the first up to but not including the second
 
 
-def by_hand(
+def model_as_mechanism(
     definition: Definition, given: Mapping[str, Any], *, exact: bool = False, random: int | None = None
 ) -> tuple[Mechanism, dict[str, Any]]:
     """The model as a mechanism of the sizes that were given, and the values of its fixed or drawn parameters.
 
     Parameters that are not given are the identity, 0 or 1, where their cards say so, or drawn from a seed.
     """
-    hints = {name: hint for name, hint in _fields(definition).items() if name not in HIDDEN}
-    usual = _sizes(definition, given, exact)
+    hints = {name: hint for name, hint in _fields(definition).items() if name not in OMITTED_FIELDS}
+    defaults = _sizes(definition, given, exact)
     settings = {
         name: read_option(hint, given[name], where=f"{definition.slug}: {name}")
         for name, hint in hints.items()
         if given.get(name) is not None
     }
-    usual["hidden"] = settings.get("width", usual["width"])
-    fixed = {name: 0 for name in HIDDEN if name in _fields(definition) and name != "backend"}
-    config = definition.config_class(**{n: v for n, v in usual.items() if n in hints} | fixed | settings)
+    defaults["hidden"] = settings.get("width", defaults["width"])
+    fixed = {name: 0 for name in OMITTED_FIELDS if name in _fields(definition) and name != "backend"}
+    config = definition.config_class(**{n: v for n, v in defaults.items() if n in hints} | fixed | settings)
     if "epsilon" in settings:  # as typed: a float would end all exactness
         with suppress(ValueError):  # of sqrt(2)/100, say
             object.__setattr__(config, "epsilon", Fraction(str(given["epsilon"])))
@@ -85,7 +85,7 @@ def by_hand(
         options={n: one(n, one.KEYWORD_ONLY, default=getattr(config, n, None)) for n in (*hints, *masks)},
         option_types=hints | dict.fromkeys(masks, Mask),
         required=(*needed, *(path for path in parameters if path not in optional and path not in values)),
-        gather=lambda trained: build(template, {**absent, **trained}, definition.slug),
+        gather=lambda trained: fill_tree(template, {**absent, **trained}, definition.slug),
     )
     return mechanism, values
 
@@ -96,7 +96,7 @@ def _fields(definition: Definition) -> dict[str, Any]:
 
 def _sizes(definition: Definition, given: Mapping[str, Any], exact: bool) -> dict[str, Any]:
     """Small defaults, and the sizes that follow from what was given."""
-    sizes: dict[str, Any] = dict(SMALL)
+    sizes: dict[str, Any] = dict(DEFAULT_SIZES)
 
     def read(name: str) -> Any:
         return read_tensor(given[name], exact=exact, where=name).array
@@ -122,13 +122,13 @@ def _sizes(definition: Definition, given: Mapping[str, Any], exact: bool) -> dic
 
 def _fixed(leaf: Initial, exact: bool) -> Any:
     assert leaf.values is not None
-    return leaf.values(HandTensor(numbers_of(0, np.dtype(object if exact else float)))).array
+    return leaf.values(HandTensor(as_numbers(0, np.dtype(object if exact else float)))).array
 
 
 def _drawn(initial: Mapping[str, Initial], seed: int) -> dict[str, Any]:
     """Small whole numbers for every parameter, so that giving one does not change the others."""
     generator = np.random.default_rng(seed)
     return {
-        path: generator.integers(*SMALLEST.get(leaf.draw, (-2, 3)), leaf.shape)
+        path: generator.integers(*DRAWN_RANGES.get(leaf.draw, (-2, 3)), leaf.shape)
         for path, leaf in initial.items()
     }

@@ -15,7 +15,7 @@ from headwork.numbers import HandTensor
 if TYPE_CHECKING:
     from headwork.readings.trace import Trace, TraceValue
 
-LONGEST_LINE = 88
+MAX_LINE_LENGTH = 88
 MAX_STEPS = 40  # with cells of their own; the trace shows them all
 
 
@@ -28,7 +28,7 @@ def notebook_cells(trace: "Trace") -> Iterator[Block]:
         equation = Formula(f"{value.symbol} = {value.formula}")
         yield Prose((f"{value.path}: ", equation))
         index = _example_cell(value)
-        yield _prints(
+        yield _print(
             f"trace.cell({', '.join([_literal(value.path), *map(str, index)])})",
             str(trace.cell(value.path, *index)),
         )
@@ -37,7 +37,7 @@ def notebook_cells(trace: "Trace") -> Iterator[Block]:
         yield from _hard_attention(trace)
 
 
-def _prints(expression: str, result: Any, before: str = "") -> Code:
+def _print(expression: str, result: Any, before: str = "") -> Code:
     """A cell that prints an expression, with what a new kernel prints, whatever this program has set."""
     with np.printoptions(precision=8, suppress=False):
         return Code(f"{before}print({expression})", (f"{result}\n",))
@@ -47,10 +47,10 @@ def _prints(expression: str, result: Any, before: str = "") -> Code:
 def _problem_code(trace: "Trace", replaced: dict[str, str]) -> str:
     """Code that works the same problem again."""
     mechanism, settings, passed = trace.rerun.args  # type: ignore[union-attr]
-    arguments = {name: _typed(trace, name, value) for name, value in passed.items() if value is not None}
+    arguments = {name: _as_typed(trace, name, value) for name, value in passed.items() if value is not None}
     chosen = {"exact": trace.exact, "tokens_as": settings["tokens_as"], "digits": trace.digits}
-    usual = {"exact": False, "tokens_as": "rows", "digits": 4}
-    more = "".join(f", {name}={_literal(value)}" for name, value in chosen.items() if value != usual[name])
+    defaults = {"exact": False, "tokens_as": "rows", "digits": 4}
+    more = "".join(f", {name}={_literal(value)}" for name, value in chosen.items() if value != defaults[name])
     lines = ["import headwork", "", f"problem = {call_text('dict', arguments)}"]
     if replaced:
         swaps = ", ".join(f"{_literal(path)}: {_literal(text)}" for path, text in replaced.items())
@@ -64,12 +64,12 @@ def _problem_code(trace: "Trace", replaced: dict[str, str]) -> str:
     return "\n".join([*lines, "trace"])
 
 
-def can_be_typed(trace: "Trace") -> bool:
+def has_problem_code(trace: "Trace") -> bool:
     """Whether the trace holds its problem, so that there is code for it; that of a model does not."""
     return trace.rerun is not None and trace.mechanism.slug in MECHANISMS
 
 
-def _typed(trace: "Trace", name: str, value: Any) -> Any:
+def _as_typed(trace: "Trace", name: str, value: Any) -> Any:
     """A value as it was typed, or as it can be typed."""
     if isinstance(value, (str, int)):
         return value
@@ -88,7 +88,7 @@ def array_text(array: Any) -> str:
     if array.ndim == 2 and array.shape[0] > 1:
         rows = [" ".join(map(_number, row)) for row in array]
         one_line = "; ".join(rows)
-        return one_line if len(one_line) <= LONGEST_LINE else "\n".join(rows)
+        return one_line if len(one_line) <= MAX_LINE_LENGTH else "\n".join(rows)
     if array.ndim == 1 and array.shape[0] > 1:
         return " ".join(map(_number, array))
     return _nested(array)
@@ -115,7 +115,7 @@ def call_text(name: str, arguments: dict[str, Any]) -> str:
     """A call on one line, or one argument per line where that is too long."""
     parts = [f"{argument}={_literal(value)}" for argument, value in arguments.items()]
     one_line = f"{name}({', '.join(parts)})"
-    if len(one_line) <= LONGEST_LINE:
+    if len(one_line) <= MAX_LINE_LENGTH:
         return one_line
     return f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + ")"
 
@@ -149,7 +149,7 @@ def _what_if(trace: "Trace") -> Iterator[Block]:
     changed[index] += 1
     result = trace.what_if(value.path, changed)[trace.output.path].values
     before = f"changed = trace[{path}].{numbers}.copy()\nchanged[{place}] += 1\n"
-    yield _prints(f"trace.what_if({path}, changed)[{_literal(trace.output.path)}].values", result, before)
+    yield _print(f"trace.what_if({path}, changed)[{_literal(trace.output.path)}].values", result, before)
 
 
 def _hard_attention(trace: "Trace") -> Iterator[Block]:
@@ -167,4 +167,4 @@ def _hard_attention(trace: "Trace") -> Iterator[Block]:
     problem = f'{_literal(mechanism)}, **{{**problem, "beta": "oo"}}{more}'
     yield Heading("In the limit")
     yield Prose("As beta grows, each query looks only at the key that fits it best; ties share.")
-    yield _prints(f"headwork.explain({problem})[{_literal(weights[0])}].{numbers}", getattr(result, numbers))
+    yield _print(f"headwork.explain({problem})[{_literal(weights[0])}].{numbers}", getattr(result, numbers))

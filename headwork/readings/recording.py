@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from headwork.errors import HeadworkError, InputError, sizes_in_words
+from headwork.errors import HeadworkError, InputError, format_shape
 from headwork.note import Note
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import map_cells
@@ -28,7 +28,7 @@ def recorder(into: dict[str, Any]) -> Note:
     return record
 
 
-def shortener(note: Note, into: dict[str, tuple[Any, ...]]) -> Note:
+def name_long_numbers(note: Note, into: dict[str, tuple[Any, ...]]) -> Note:
     """A note that gives names to exact cells that are too long, and lists those that each step brings."""
     from headwork.numbers.naming import Names
 
@@ -36,14 +36,14 @@ def shortener(note: Note, into: dict[str, tuple[Any, ...]]) -> Note:
 
     def shorten(name: str, value: Any, /) -> Any:
         before = len(names.known)
-        value = HandTensor(map_cells(names.short, value.array), value.node)
+        value = HandTensor(map_cells(names.shorten, value.array), value.node)
         into[name] = tuple(names.known.values())[before:]
         return note(name, value)
 
     return shorten
 
 
-def replacer(note: Note, swaps: Mapping[str, Any]) -> Note:
+def replacer(note: Note, new_values: Mapping[str, Any]) -> Note:
     """A note that swaps the values of some steps before they go on.
 
     >>> kept = {}
@@ -52,16 +52,16 @@ def replacer(note: Note, swaps: Mapping[str, Any]) -> Note:
     """
 
     def replace(name: str, value: Any, /) -> Any:
-        if name not in swaps:
+        if name not in new_values:
             return note(name, value)
-        new = swaps[name]
+        new = new_values[name]
         shape = getattr(value, "shape", ())
         if getattr(new, "shape", None) == () and shape and prod(shape) == 1:
             new = new.reshape(*shape)  # a single number, typed without brackets
         if getattr(new, "shape", ()) != shape:
             raise InputError(
-                f"{name}: the new value is {sizes_in_words(new.shape, '')}, the step is "
-                f"{sizes_in_words(shape, '')}. Give a value of the same shape."
+                f"{name}: the new value is {format_shape(new.shape, '')}, the step is "
+                f"{format_shape(shape, '')}. Give a value of the same shape."
             )
         return note(name, new)
 

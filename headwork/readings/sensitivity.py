@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.documents import Document, Figure, Table, new_plot
-from headwork.documents.writing import number_text
-from headwork.errors import InputError, sizes_in_words
+from headwork.documents.number_format import number_text
+from headwork.errors import InputError, format_shape
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 from headwork.numbers.typed import read_tensor
@@ -52,7 +52,7 @@ class Sensitivity:
                 texts = [number_text(x, digits) for x in (self.alignment[i], *values)]
                 rows.append((str(i), texts[0], _beta_text(beta), *texts[1:], winner(before), winner(after)))
         title = f"key {self.changed} moved by ({', '.join(number_text(x, digits) for x in self.delta)})"
-        return Table(title, columns, rows, self.sentences(digits), more=self._numbers())
+        return Table(title, columns, rows, self.sentences(digits), extra_data=self._numbers())
 
     def document(self, digits: int = 4) -> Document:
         """The table and the curves."""
@@ -109,10 +109,10 @@ class Sensitivity:
         betas = np.array(self.betas)[finite]
         for curves, line, name in ((self.moved, "o-", "this input"), (self.bound, "--", "worst case")):
             # Queries whose curves coincide share one line, and its label names them all.
-            alike: dict[tuple[float, ...], list[str]] = {}
+            same_curve: dict[tuple[float, ...], list[str]] = {}
             for i, curve in enumerate(curves[finite].T.round(12)):
-                alike.setdefault(tuple(curve), []).append(str(i))
-            for curve, queries in alike.items():
+                same_curve.setdefault(tuple(curve), []).append(str(i))
+            for curve, queries in same_curve.items():
                 colour = colours[int(queries[0]) % len(colours)] if len(queries) == 1 else "#555555"
                 label = f"quer{'y' if len(queries) == 1 else 'ies'} {', '.join(queries)}: {name}"
                 axes.plot(betas, curve, line, color=colour, alpha=0.8, label=label)
@@ -146,7 +146,7 @@ def sensitivity(
         raise InputError(f"sensitivity: there is no key {change}; there are {len(keys)}, counted from 0.")
     if move.shape != keys[0].shape:
         raise InputError(
-            f"sensitivity: delta is {sizes_in_words(move.shape, 'width')}, a key has width {keys.shape[1]}. "
+            f"sensitivity: delta is {format_shape(move.shape, 'width')}, a key has width {keys.shape[1]}. "
             "Give one number per column."
         )
     beta_values = tuple(np.ravel(read_tensor(betas, where="betas").array).tolist())
@@ -205,7 +205,7 @@ def _finite(value: Any, where: str) -> Any:
 def _matrix(value: Any, where: str) -> Any:
     array = np.atleast_2d(_finite(value, where))
     if array.ndim != 2:
-        raise InputError(f"{where} is {sizes_in_words(array.shape, '')}. Expected rows and columns.")
+        raise InputError(f"{where} is {format_shape(array.shape, '')}. Expected rows and columns.")
     return array
 
 

@@ -9,16 +9,16 @@ import numpy as np
 from headwork.documents import Arithmetic, Code, Document, Value, Values
 from headwork.documents.blocks import CellIndex
 from headwork.documents.formats.json import plain
-from headwork.documents.writing import exact_texts
+from headwork.documents.number_format import exact_texts
 from headwork.errors import TooLarge
 from headwork.numbers.operations import map_cells
-from headwork.readings.notebook_cells import can_be_typed, notebook_cells
+from headwork.readings.notebook_cells import has_problem_code, notebook_cells
 
 if TYPE_CHECKING:
     from headwork.readings.trace import CellArithmetic, Trace, TraceValue
 
 
-MANY = 6  # inputs; of more, parameters stand beside the steps that use them
+MAX_INPUTS_TOGETHER = 6  # inputs; of more, parameters stand beside the steps that use them
 
 
 def trace_document(trace: "Trace") -> Document:
@@ -28,7 +28,7 @@ def trace_document(trace: "Trace") -> Document:
         (trace_values(trace),),
         about=trace.mechanism.about,
         data=lambda: trace_data(trace),
-        cells=(lambda: notebook_cells(trace)) if can_be_typed(trace) else None,
+        notebook_blocks=(lambda: notebook_cells(trace)) if has_problem_code(trace) else None,
     )
 
 
@@ -43,17 +43,17 @@ def trace_values(trace: "Trace") -> Values:
         return Arithmetic(str(cell), names, cell.sources or alias)
 
     trained = [name for name, v in trace.inputs.items() if getattr(v.card, "trained", False)]
-    left = {name: trace.inputs[name] for name in trained if len(trace.inputs) > MANY}
-    first = [shown_value(v, trace.digits) for name, v in trace.inputs.items() if name not in left]
+    left = {name: trace.inputs[name] for name in trained if len(trace.inputs) > MAX_INPUTS_TOGETHER}
+    first = [document_value(v, trace.digits) for name, v in trace.inputs.items() if name not in left]
     groups = {"Inputs": first}
     for title, path in zip(group_titles(list(trace.steps)), trace.steps, strict=True):
         values = groups.setdefault(title, [])
         cell = trace.cell(path, *(0 for _ in trace[path].shape)) if left else None
         for name in dict.fromkeys(name for name, _ in cell.sources) if cell else ():
             if name in left:  # beside the first step that uses it
-                values.append(replace(shown_value(left.pop(name), trace.digits), shown_with_step=True))
-        values.append(shown_value(trace[path], trace.digits))
-    first += [shown_value(value, trace.digits) for value in left.values()]
+                values.append(replace(document_value(left.pop(name), trace.digits), shown_with_step=True))
+        values.append(document_value(trace[path], trace.digits))
+    first += [document_value(value, trace.digits) for value in left.values()]
     return Values(
         tuple((title, tuple(values)) for title, values in groups.items()),
         trace.option_texts(),
@@ -86,7 +86,7 @@ def group_titles(paths: Sequence[str]) -> list[str]:
     return [names.get(key, "Steps") for key in keys[1:]]
 
 
-def shown_value(value: "TraceValue", digits: int = 4) -> Value:
+def document_value(value: "TraceValue", digits: int = 4) -> Value:
     """An input or step as a document shows it."""
     card = (value.path, value.symbol, value.values, value.exact, value.formula, value.axes, digits)
     return Value(*card, names=value.names)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headwork.documents import Document, Slider
-from headwork.documents.writing import with_infinity
+from headwork.documents.number_format import with_infinity
 from headwork.errors import InputError
 from headwork.note import Mechanism, get_mechanism
 from headwork.numbers.operations import map_cells
@@ -18,7 +18,7 @@ DEFAULT_VALUES = {
     "beta": ["0", "0.1", "0.2", "0.5", "1", "2", "5", "10", "oo"],
     "epsilon": ["0", "0.001", "0.01", "0.1", "0.5", "1", "2", "5"],
 }
-AROUND_ZERO = ["-5", "-2", "-1", "-0.5", "0", "0.5", "1", "2", "5"]
+SYMBOL_VALUES = ["-5", "-2", "-1", "-0.5", "0", "0.5", "1", "2", "5"]
 MAX_FRAMES = 40
 
 
@@ -36,7 +36,7 @@ def slider(mechanism: str, slide: str, settings: Mapping[str, Any], inputs: Mapp
         return explain(chosen.slug, **{**arguments, name: value})
 
     is_option = name in chosen.options
-    usual = DEFAULT_VALUES.get(name, []) if is_option else AROUND_ZERO
+    usual = DEFAULT_VALUES.get(name, []) if is_option else SYMBOL_VALUES
     at = with_option if is_option else _substitute(chosen, name, arguments)
     frames = _frames(name, _values(name, listed) if listed else usual, at, keep_all=bool(listed))
     labels = list(frames)
@@ -53,7 +53,7 @@ def slider(mechanism: str, slide: str, settings: Mapping[str, Any], inputs: Mapp
 
 def _check_alike(frames: list[Trace], name: str) -> None:
     """A slider changes numbers; what changes the shape or the steps needs a page of its own."""
-    shapes = [[(value.path, value.shape) for value in trace.everything()] for trace in frames]
+    shapes = [[(value.path, value.shape) for value in trace.all_values()] for trace in frames]
     for other in shapes[1:]:
         if other != shapes[0]:
             differing = next(

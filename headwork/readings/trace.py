@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from headwork.documents import Document, Renderable
 from headwork.documents.formulas import plain_formula
-from headwork.documents.writing import number_latex, number_text, with_infinity
-from headwork.errors import InputError, check_known, sizes_in_words, unknown
+from headwork.documents.number_format import number_latex, number_text, with_infinity
+from headwork.errors import InputError, check_known, format_shape, unknown_name
 from headwork.note import Input, Mechanism, Step
 from headwork.numbers import HandTensor
-from headwork.numbers.arithmetic import Cell, Number, Tree, cells, in_latex, in_text
+from headwork.numbers.arithmetic import Cell, Expression, Number, leaf_cells, to_latex, to_text
 from headwork.numbers.operations import map_cells
 from headwork.readings.showing import trace_document
 
@@ -35,7 +35,7 @@ class TraceValue:
     formula: str = ""
     fixed: tuple[tuple[int, int], ...] = ()
     names: tuple[Any, ...] = ()  # that it brings, for exact numbers too long for a cell
-    tidied: bool = True  # exact numbers are simplified where they are shown
+    simplified: bool = True  # exact numbers are simplified where they are shown
 
     @property
     def _free_axes(self) -> list[int]:
@@ -73,17 +73,17 @@ class TraceValue:
         """Exact numbers as an array, or None where the problem was worked in decimals."""
         if not self.raw.exact:
             return None
-        return map_cells(self.tidy, self.tensor.array)
+        return map_cells(self.simplify, self.tensor.array)
 
-    def tidy(self, number: Any) -> Any:
+    def simplify(self, number: Any) -> Any:
         """A number as it is shown in this trace."""
-        if not (self.tidied and hasattr(number, "free_symbols")):  # SymPy takes a second to import
+        if not (self.simplified and hasattr(number, "free_symbols")):  # SymPy takes a second to import
             return number
-        from headwork.numbers.exact import tidy
+        from headwork.numbers.exact import as_single_fraction
 
-        return tidy(number)
+        return as_single_fraction(number)
 
-    def take(self, axis: str, index: int) -> "TraceValue":
+    def select(self, axis: str, index: int) -> "TraceValue":
         """One index along a named axis: ``head 2``."""
         position = self.axes.index(axis)
         if index >= self.shape[position]:
@@ -99,7 +99,7 @@ class TraceValue:
         by_axis = {**dict(self.fixed), **dict(zip(self._free_axes, index, strict=True))}
         return tuple(by_axis[axis] for axis in range(len(self.order)))
 
-    def full_index(self, inner: tuple[int, ...]) -> tuple[int, ...]:
+    def shown_index(self, inner: tuple[int, ...]) -> tuple[int, ...]:
         """The index, in the whole value as shown, of a cell of ``raw``."""
         return tuple(inner[axis] for axis in self.order)
 
@@ -156,10 +156,10 @@ class Trace(Renderable):
         scope, _, rest = path.rpartition("/")
         outer, _, last = scope.rpartition("/")
         match = re.fullmatch(r"(\w+) (\d+)", last)
-        whole = f"{outer}/{rest}" if outer else rest
-        if match and whole in everything and match[1] in everything[whole].axes:
-            return everything[whole].take(match[1], int(match[2]))
-        raise unknown(f"step of {self.mechanism.slug}", path, everything)
+        inner_path = f"{outer}/{rest}" if outer else rest
+        if match and inner_path in everything and match[1] in everything[inner_path].axes:
+            return everything[inner_path].select(match[1], int(match[2]))
+        raise unknown_name(f"step of {self.mechanism.slug}", path, everything)
 
     @property
     def output(self) -> TraceValue:
@@ -175,51 +175,51 @@ class Trace(Renderable):
         ):
             raise InputError(
                 f"{path}: there is no cell {list(index)}. It is "
-                f"{sizes_in_words(value.shape, ' '.join(value.axes))}, counted from 0."
+                f"{format_shape(value.shape, ' '.join(value.axes))}, counted from 0."
             )
         inner = value.raw_index(tuple(index))
         tree = value.raw.derivation(inner)
         number = value.raw.array[inner]
         decimal = number_text(number, self.digits)
         return CellArithmetic(
-            name=f"{plain_formula(value.symbol)}{_brackets(value.full_index(inner))}",
-            in_names=in_text(tree, self._leaf_name),
-            in_numbers=in_text(tree, lambda leaf: self.number_text(leaf.value)),
+            name=f"{plain_formula(value.symbol)}{_index_text(value.shown_index(inner))}",
+            in_names=to_text(tree, self._leaf_name),
+            in_numbers=to_text(tree, lambda leaf: self.number_text(leaf.value)),
             exact=self.exact_text(number) if self.exact and decimal != "undefined" else "",
             decimal=decimal,
-            latex=in_latex(tree, lambda leaf: number_latex(value.tidy(leaf.value), self.digits)),
+            latex=to_latex(tree, lambda leaf: number_latex(value.simplify(leaf.value), self.digits)),
             sources=tuple(dict.fromkeys(self._sources(value, inner, tree))),
         )
 
-    def _sources(self, value: TraceValue, inner: tuple[int, ...], tree: Tree) -> Iterator[Any]:
+    def _sources(self, value: TraceValue, inner: tuple[int, ...], tree: Expression) -> Iterator[Any]:
         """The cells in the arithmetic of one, and of a mask that was typed the one that lets it through."""
-        yield from ((cell.label, self._display_index(cell)) for cell in cells(tree))
+        yield from ((cell.label, self._shown_index(cell)) for cell in leaf_cells(tree))
         if value.raw.node.operation == "masked_fill":
             for mask in (m for m in value.raw.node.operands[1].node.operands if m.label in self.inputs):
                 at = tuple(min(i, n - 1) for i, n in zip(inner[-len(mask.shape) :], mask.shape, strict=True))
-                yield mask.label, self.inputs[mask.label].full_index(at)
+                yield mask.label, self.inputs[mask.label].shown_index(at)
 
     def exact_text(self, value: Any) -> str:
         from headwork.numbers.exact import exact_text
 
-        return with_infinity(exact_text(self.output.tidy(value)))
+        return with_infinity(exact_text(self.output.simplify(value)))
 
-    def _display_index(self, cell: Cell) -> tuple[int, ...]:
+    def _shown_index(self, cell: Cell) -> tuple[int, ...]:
         value = self.inputs.get(cell.label) or self.steps.get(cell.label)
-        return value.full_index(cell.index) if value else cell.index
+        return value.shown_index(cell.index) if value else cell.index
 
     def number_text(self, value: Any) -> str:
         """A number in the form of this trace: exact, or to so many digits."""
         exact = self.exact and hasattr(value, "free_symbols")
         return self.exact_text(value) if exact else number_text(value, self.digits)
 
-    def _leaf_name(self, leaf: Tree) -> str:
+    def _leaf_name(self, leaf: Expression) -> str:
         if isinstance(leaf, Number):
             return self.number_text(leaf.value)
         assert isinstance(leaf, Cell)
         value = self.inputs.get(leaf.label) or self.steps.get(leaf.label)
         symbol = plain_formula(value.symbol) if value else leaf.label.rpartition("/")[2]
-        return f"{symbol}{_brackets(self._display_index(leaf))}"
+        return f"{symbol}{_index_text(self._shown_index(leaf))}"
 
     # --- other readings of the same problem -----------------------------------------------------
 
@@ -248,8 +248,8 @@ class Trace(Renderable):
             trace = self.rerun(exact=True, replacing=self.replaced, **{symbol: symbol})
 
         def at_limit(value: TraceValue) -> TraceValue:
-            cells = map_cells(lambda x: limit(expand_names(x), name, target), value.raw.array)
-            return replace(value, raw=HandTensor(cells), names=())
+            leaf_cells = map_cells(lambda x: limit(expand_names(x), name, target), value.raw.array)
+            return replace(value, raw=HandTensor(leaf_cells), names=())
 
         steps = dict(trace.steps)
         if symbol == "beta" == str(trace.options.get("beta")) and str(target) == "oo" and not trace.replaced:
@@ -289,11 +289,11 @@ class Trace(Renderable):
     def __repr__(self) -> str:
         return f"<Trace of {self.mechanism.slug}: {', '.join(self.steps)}>"
 
-    def everything(self) -> Iterator[TraceValue]:
+    def all_values(self) -> Iterator[TraceValue]:
         """Inputs, then steps, in order."""
         yield from self.inputs.values()
         yield from self.steps.values()
 
 
-def _brackets(index: tuple[int, ...]) -> str:
+def _index_text(index: tuple[int, ...]) -> str:
     return f"[{','.join(map(str, index))}]" if index else ""

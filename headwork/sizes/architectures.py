@@ -10,18 +10,18 @@ al. 2020). Any other model is counted by its definition and config.
 import inspect
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from math import prod
 from typing import Any, Literal, get_type_hints
 
 from headwork.errors import TooLarge, check_known
 from headwork.mechanisms import parameters as trees
-from headwork.mechanisms.configs import current_names
+from headwork.mechanisms.configs import known_fields
 from headwork.mechanisms.definitions import DEFINITIONS, Definition, find_definition
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.numbers.options import read_option
-from headwork.sizes.counting import BIASES, axis_words, check_heads_divide_width, check_sizes, too_large
-from headwork.sizes.layers import Size, grid, sides
+from headwork.sizes.counting import BIASES, axis_words, check_heads_divide_width, check_sizes, size_limit
+from headwork.sizes.layers import Size, grid, height_and_width
 from headwork.sizes.ledger import Fact, Ledger, Row, sum_rows
 
 Architecture = Literal["encoder-decoder", "encoder", "decoder"]
@@ -35,18 +35,16 @@ FLOPS_NOTE = (
 )
 
 
-def named_config(name: str, settings: Mapping[str, Any] | None = None) -> tuple[Definition, Any]:
+def model_config(name: str, settings: Mapping[str, Any] | None = None) -> tuple[Definition, Any]:
     """A model's definition by its short name, and its config with some fields as a person types them.
 
-    >>> named_config("vision", {"width": "32"})[1].width
+    >>> model_config("vision", {"width": "32"})[1].width
     32
     """
     definition = find_definition(name)
     kind = definition.config_class
-    hints, known = get_type_hints(kind), [entry.name for entry in fields(kind)]
-    chosen: dict[str, Any] = {}
-    for field, value in current_names(kind, settings or {}).items():
-        check_known(f"field of {kind.__name__}", field, known)
+    hints, chosen = get_type_hints(kind), {}
+    for field, value in known_fields(kind, settings or {}, f"field of {kind.__name__}").items():
         chosen[field] = read_option(hints[field], value, where=field) if isinstance(value, str) else value
     config: Any = kind(**chosen)
     if getattr(config, "depth", 1) > MAX_LAYERS:
@@ -90,7 +88,7 @@ def model_rows(
             inside = ["head" if "head" in rows else path]
         part = active = max(inside, key=len) if inside else active or path
         row = ran.get(part) or rows.get(part) or Row(name=part)
-        counted = Row(name=part, **work.take())
+        counted = Row(name=part, **work.pop_counts())
         if inside and "/" not in path.removeprefix(f"{part}/").removesuffix(f"/{part}"):
             axes = next(step.axes for step in steps if step.matches(path))
             row = replace(row, shape=value.shape, axes=axis_words(axes, value.shape))
@@ -99,7 +97,7 @@ def model_rows(
 
     values = {name: ShapeTensor(s, work) if isinstance(s, tuple) else s for name, s in shapes.items()}
     tree = trees.map_tree(lambda name, leaf: ShapeTensor(leaf.shape, work), template)
-    with too_large(definition.slug):
+    with size_limit(definition.slug):
         definition.function(tree, config, **values, note=note)
     return [*(row for part, row in rows.items() if part not in ran), *ran.values()]
 
@@ -115,7 +113,7 @@ def _part_row(part: str, own: Mapping[str, Shape]) -> Row:
 def model_ledger(definition: Definition, config: Any, shapes: Mapping[str, Any]) -> Ledger:
     """What each part of a model holds and does, on inputs of these shapes.
 
-    >>> definition, config = named_config("convolutional", {"width": 4, "depth": 1})
+    >>> definition, config = model_config("convolutional", {"width": 4, "depth": 1})
     >>> counted = model_ledger(definition, config, {"images": (1, 1, 28, 28)})
     >>> [(row.name, row.parameters, row.flops) for row in counted.rows]
     [('block 0', 40, 56448), ('head', 50, 80)]
@@ -238,7 +236,7 @@ def vit(
     check_sizes("vit", depth=depth, hidden=hidden, classes=classes, channels=channels)
     check_heads_divide_width("vit", width, heads)
     down, across = grid(image, patch, "vit")
-    tokens, height_width = down * across + class_token, sides("vit", "image", image)
+    tokens, height_width = down * across + class_token, height_and_width("vit", "image", image)
     model: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden, "depth": 1}
     model |= {"pooling": "class token" if class_token else "mean", "image_size": patch, "patch_size": patch}
     definition = DEFINITIONS["VisionTransformer"]

@@ -18,12 +18,12 @@ from headwork.note import Input, Mechanism, get_mechanism
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.sizes.ledger import Row
 
-MOST = 10**9  # for one size: their products stay within what ShapeTensor can move about
+MAX_SIZE = 10**9  # for one size: their products stay within what ShapeTensor can move about
 MAX_GROUPS = 10_000  # the mechanism works group by group
 BIASES = re.compile(r"(b|bias|shift)(_\w+)?")
 
 
-def check_sizes(where: str, least: int = 1, **sizes: Any) -> None:
+def check_sizes(where: str, minimum: int = 1, **sizes: Any) -> None:
     """Refuse sizes that are not whole numbers, or too small or large.
 
     >>> check_sizes("patches", patch=0)
@@ -32,13 +32,15 @@ def check_sizes(where: str, least: int = 1, **sizes: Any) -> None:
     """
     for name, size in sizes.items():
         try:
-            fits = not isinstance(size, bool) and least <= index(size) <= MOST
+            fits = not isinstance(size, bool) and minimum <= index(size) <= MAX_SIZE
         except TypeError:
             fits = False
         if not fits:
             text = size if len(str(size)) < 40 else f"{str(size)[:12]}..."
             name = name.replace("_", " ")
-            raise InputError(f"{where}: {name} is {text}. Expected a whole number from {least} to {MOST:,}.")
+            raise InputError(
+                f"{where}: {name} is {text}. Expected a whole number from {minimum} to {MAX_SIZE:,}."
+            )
 
 
 def check_heads_divide_width(where: str, width: int, heads: int) -> None:
@@ -113,18 +115,18 @@ def count_rows(
                 shape=value.shape,
                 axes=axis_words(step.axes, value.shape),
                 formula=formula_for(step, columns=columns, convention=applied, missing=missing),
-                **work.take(),
+                **work.pop_counts(),
             )
         )
         return value
 
-    with too_large(mechanism.slug):
+    with size_limit(mechanism.slug):
         mechanism.run({**{n: ShapeTensor(s, work) for n, s in shapes.items()}, **options}, note)
     return rows
 
 
 @contextmanager
-def too_large(slug: str) -> Iterator[None]:
+def size_limit(slug: str) -> Iterator[None]:
     """Sizes beyond what ShapeTensor can move about, as an error that says so."""
     try:
         yield

@@ -29,7 +29,7 @@ def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0, where
     return kernel_positions(where, size, kernel, stride, padding)
 
 
-def sides(where: str, name: str, size: Size) -> tuple[int, int]:
+def height_and_width(where: str, name: str, size: Size) -> tuple[int, int]:
     """Height and width, from one number for a square or from both."""
     both = (size, size) if isinstance(size, int) else tuple(size)
     if len(both) != 2:
@@ -44,7 +44,7 @@ def grid(image: Size, patch: int, where: str = "patches") -> tuple[int, int]:
     >>> grid(224, 16)
     (14, 14)
     """
-    height, width = sides(where, "image", image)
+    height, width = height_and_width(where, "image", image)
     check_sizes(where, patch=patch)
     down, across = height // patch, width // patch
     if height % patch or width % patch:
@@ -69,7 +69,7 @@ def patches(image: Size, patch: int, *, channels: int = 3, class_token: bool = T
     """
     check_sizes("patches", channels=channels)
     down, across = grid(image, patch)
-    height, width = sides("patches", "image", image)
+    height, width = height_and_width("patches", "image", image)
     rows = count_rows("patches", {"channel": channels, "height": height, "width": width}, size=patch)
     count, features = rows[-1].shape or ()
     return Ledger(
@@ -118,7 +118,7 @@ def convolution(
         or isinstance(stride, str)
         or isinstance(padding, str)
     ):
-        return _in_letters(inputs, kernel, stride, padding, filters * (channels or 1) // groups)
+        return _symbolic_convolution(inputs, kernel, stride, padding, filters * (channels or 1) // groups)
     channels, lengths = _channels_and_lengths(inputs, channels)
     kernels = (kernel,) * len(lengths) if isinstance(kernel, int) else tuple(kernel)
     _check(lengths, kernels, padding, channels=channels, filters=filters, stride=stride, groups=groups)
@@ -169,7 +169,9 @@ def convolution(
 Letter = int | str
 
 
-def _in_letters(inputs: Size | str, kernel: Size | str, stride: Letter, padding: Letter, maps: int) -> Ledger:
+def _symbolic_convolution(
+    inputs: Size | str, kernel: Size | str, stride: Letter, padding: Letter, maps: int
+) -> Ledger:
     """The output size and the weights along one axis, as formulas.
 
     >>> convolution("W", kernel="K", stride="s", padding="p")["output size"]
@@ -183,8 +185,8 @@ def _in_letters(inputs: Size | str, kernel: Size | str, stride: Letter, padding:
         "convolution", **{n: v for n, v in (("kernel", kernel), ("stride", stride)) if isinstance(v, int)}
     )
     check_sizes("convolution", 0, **({"padding": padding} if isinstance(padding, int) else {}))
-    span = _span(inputs, kernel, padding)
-    size = formula = _span(inputs, kernel, padding, 1)
+    span = _span_formula(inputs, kernel, padding)
+    size = formula = _span_formula(inputs, kernel, padding, 1)
     if stride != 1:
         formula = rf"\left\lfloor \frac{{{span}}}{{{stride}}} \right\rfloor + 1"
         size = f"floor(({span})/{stride}) + 1"
@@ -212,7 +214,7 @@ def _in_letters(inputs: Size | str, kernel: Size | str, stride: Letter, padding:
     )
 
 
-def _span(inputs: Letter, kernel: Letter, padding: Letter, more: int = 0) -> str:
+def _span_formula(inputs: Letter, kernel: Letter, padding: Letter, more: int = 0) -> str:
     """Input + 2 padding - kernel, letters first and numbers added up."""
     letters, number = "", more
     for sign, factor, size in ((1, 1, inputs), (1, 2, padding), (-1, 1, kernel)):

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from headwork.documents import Document, Formula, Note, Renderable, Table
-from headwork.errors import unknown
+from headwork.errors import unknown_name
 from headwork.sizes.polynomial import Polynomial
 
 Count = int | Polynomial
@@ -94,7 +94,7 @@ class Ledger(Renderable):
         for row in self.rows:
             if name in (row.name, row.about):
                 return row
-        raise unknown(f"entry of '{self.title}'", name, [*self.facts, *(row.name for row in self.rows)])
+        raise unknown_name(f"entry of '{self.title}'", name, [*self.facts, *(row.name for row in self.rows)])
 
     @property
     def total(self) -> Row:

@@ -82,10 +82,10 @@ class Polynomial:
         return sorted(self.terms.items(), key=lambda term: (-sum(term[0]), tuple(-e for e in term[0])))
 
 
-def interpolated(count: Callable[[Mapping[str, int]], int], nodes: Mapping[str, Sequence[int]]) -> Polynomial:
+def interpolate(count: Callable[[Mapping[str, int]], int], nodes: Mapping[str, Sequence[int]]) -> Polynomial:
     """The polynomial through the counts at every combination of the nodes.
 
-    >>> str(interpolated(lambda at: 2 * at["n"] ** 2 + 1, {"n": (1, 2, 3)}))
+    >>> str(interpolate(lambda at: 2 * at["n"] ** 2 + 1, {"n": (1, 2, 3)}))
     '2 n^2 + 1'
     """
     sizes = tuple(nodes)

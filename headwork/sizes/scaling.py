@@ -14,9 +14,9 @@ from headwork.errors import InputError
 from headwork.note import MECHANISMS, Input, Mechanism, get_mechanism
 from headwork.sizes.counting import check_sizes, count_rows
 from headwork.sizes.ledger import Ledger, Row, sum_rows
-from headwork.sizes.polynomial import Polynomial, interpolated, verify
+from headwork.sizes.polynomial import Polynomial, interpolate, verify
 
-MEANING = {
+SIZE_MEANINGS = {
     "n": "tokens, queries, time steps or positions",
     "m": "keys",
     "d": "width, channels or states",
@@ -27,14 +27,14 @@ MEANING = {
 # number of positions only for an odd kernel.
 NODES = {"n": range(8, 12), "m": range(8, 12), "d": range(2, 10, 2), "k": range(1, 11, 2), "s": range(12, 16)}
 CHECKS = ({"n": 13, "m": 17, "d": 10, "k": 11, "s": 17}, {"n": 21, "m": 12, "d": 14, "k": 13, "s": 20})
-WORDS = {
+AXIS_WORDS = {
     "n": "token query time position output",
     "m": "key",
     "d": "width key_width value_width joined_width state channel output_channel",
     "k": "tap kernel_height kernel_width",
     "s": "height",
 }
-SIZE_OF = {word: size for size, words in WORDS.items() for word in words.split()}
+SIZE_OF = {word: size for size, words in AXIS_WORDS.items() for word in words.split()}
 
 
 def mechanisms_that_scale() -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
         def count(at: Mapping[str, int]) -> int:
             return counts(tuple(at[name] for name in names))[step][which]
 
-        polynomial = interpolated(count, nodes)
+        polynomial = interpolate(count, nodes)
         for check in CHECKS:
             verify(polynomial, count, {name: check[name] * scale[name] for name in names})
         return polynomial
@@ -172,7 +172,7 @@ def _notes(
         "Stride 1.": "size" in mechanism.options,
         "As many groups as channels (depthwise).": depthwise,
     }
-    notes = ["; ".join(f"{name}: {MEANING[name]}" for name in names) + "."]
+    notes = ["; ".join(f"{name}: {SIZE_MEANINGS[name]}" for name in names) + "."]
     notes += [text for text, applies in settings.items() if applies]
     square, linear = products.coefficient(n=2, d=1), products.coefficient(n=1, d=2)
     if square and linear:

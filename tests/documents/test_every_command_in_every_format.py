@@ -26,7 +26,9 @@ from headwork.cli.output import Output
 from headwork.courses.sheets import Sheet, key_text, read_course, read_key, sheet_for
 from headwork.documents import (
     Arithmetic,
-    Attention,
+    AttentionView,
+    Badge,
+    BadgeRow,
     Bar,
     Card,
     Code,
@@ -35,17 +37,15 @@ from headwork.documents import (
     Figure,
     Formula,
     Heading,
+    Heatmap,
     Item,
     Items,
     Link,
-    Marked,
     Note,
     Prose,
     Slider,
-    Strip,
     Table,
-    TintMap,
-    Tints,
+    TokenHeatmaps,
     Tokens,
     Value,
     Values,
@@ -280,13 +280,15 @@ def hostile_document(name):
             Code(name),
             Figure(plot, name, name),
             Details(name, (Prose(name),)),
-            Card(name, name, False, name, (Table(name, ("a",), [(Marked(name, "bad", name),)]),)),
-            Table("", ("a", "b", "c"), [(Strip((Marked(name),)), Bar(0.5, name), Link(name, "#a"))]),
+            Card(name, name, False, name, (Table(name, ("a",), [(Badge(name, "bad", name),)]),)),
+            Table("", ("a", "b", "c"), [(BadgeRow((Badge(name),)), Bar(0.5, name), Link(name, "#a"))]),
             Table(name, (name, "b"), [(name, 1)], [name]),
             shown,
             Slider(name, (name, "2"), (shown, shown)),
-            Tints(Tokens((name, "b")), (TintMap(name, np.array([1.0, -1.0]), name),)),
-            Attention(Tokens((name, "b")), ((name, np.full((1, 2, 2), 0.5)),), (0, 0, None), {(0, 0): name}),
+            TokenHeatmaps(Tokens((name, "b")), (Heatmap(name, np.array([1.0, -1.0]), name),)),
+            AttentionView(
+                Tokens((name, "b")), ((name, np.full((1, 2, 2), 0.5)),), (0, 0, None), {(0, 0): name}
+            ),
         ),
         about=name,
     )
@@ -355,9 +357,9 @@ def test_a_wide_matrix_fits_the_page(exact, tmp_path):
 @pytest.mark.soak
 @pytest.mark.real("pdflatex")
 def test_the_whole_book_fits_the_page(tmp_path):
-    from headwork.problems import book, entries
+    from headwork.problems import all_problems, book
 
-    source = book({slug: problem.solve() for slug, problem in entries().items()}).to_latex()
+    source = book({slug: problem.solve() for slug, problem in all_problems().items()}).to_latex()
     assert max(compiled(source, tmp_path), default=0) <= 5
 
 
@@ -395,9 +397,9 @@ def test_every_notebook_executes(call, files, headwork_command):
 
 @pytest.mark.soak
 def test_the_notebook_of_every_problem_executes(headwork_command):
-    from headwork.problems import entries
+    from headwork.problems import all_problems
 
-    for slug in entries():
+    for slug in all_problems():
         check_notebook(headwork_command("problems", slug, "--as", "notebook")[1])
 
 

@@ -27,7 +27,7 @@ from headwork.documents import (
     Table,
 )
 from headwork.documents import Figure as Picture
-from headwork.documents.writing import number_text
+from headwork.documents.number_format import number_text
 from headwork.readings import sliding
 
 pytestmark = pytest.mark.real("chromium", "playwright")

@@ -17,7 +17,7 @@ from headwork.inspection import ledger, trace
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.models import ConvolutionalClassifier, ConvolutionalConfig
 from headwork.models.model import MODELS
-from headwork.sizes.architectures import input_shapes, model_ledger, named_config
+from headwork.sizes.architectures import input_shapes, model_config, model_ledger
 
 
 @torch.no_grad()
@@ -51,11 +51,11 @@ def test_a_model_is_left_as_it_was(case: Any) -> None:
 
 
 def test_two_independent_counts_agree() -> None:
-    vision = named_config("vision")
+    vision = model_config("vision")
     small = sizes.vit(image=28, patch=4, channels=1, width=64, depth=6, heads=4, hidden=128, classes=10)
     counted = model_ledger(*vision, input_shapes(*vision)).total
     assert (counted.parameters, counted.flops) == (small.total.parameters, small.total.flops)
-    base = named_config("encoder-decoder", {"vocabulary": 1000})
+    base = model_config("encoder-decoder", {"vocabulary": 1000})
     paper = sizes.transformer(vocabulary=1000, tokens=64).total
     counted = model_ledger(*base, input_shapes(*base, tokens=64)).total
     assert (counted.parameters, counted.flops) == (paper.parameters, paper.flops)
@@ -64,7 +64,7 @@ def test_two_independent_counts_agree() -> None:
 
 @pytest.mark.parametrize("name", [d.slug for d in DEFINITIONS.values() if d.slug])
 def test_every_name_has_a_model_and_an_example(name: str) -> None:
-    definition, config = named_config(name, {"width": "32"})
+    definition, config = model_config(name, {"width": "32"})
     assert config.width == 32
     shapes = [input_shapes(definition, config, tokens=12, batch=batch) for batch in (1, 2)]
     one, two = (model_ledger(definition, config, given).total for given in shapes)
@@ -89,7 +89,7 @@ def test_every_name_has_a_model_and_an_example(name: str) -> None:
 )
 def test_bad_names_and_settings(name: str, settings: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
-        named_config(name, settings)
+        model_config(name, settings)
 
 
 def test_other_things_are_refused() -> None:

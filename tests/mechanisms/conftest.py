@@ -18,7 +18,7 @@ import torch
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.note import MECHANISMS, silent
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
-from headwork.numbers.typed import nested_array
+from headwork.numbers.typed import tensor_from_lists
 
 
 @dataclass(frozen=True)
@@ -229,8 +229,8 @@ EXAMPLES = [
 def as_kind(value: Any, kind: str, work: OperationCount | None = None) -> Any:
     """Nested texts as decimals or exact numbers by hand, as torch, or as a shape."""
     if kind == "exact":
-        return nested_array(value, exact=True)
-    array = nested_array(value).array
+        return tensor_from_lists(value, exact=True)
+    array = tensor_from_lists(value).array
     if kind == "torch":
         return torch.tensor(array, dtype=torch.float64)
     return HandTensor(array) if kind == "decimal" else ShapeTensor(array.shape, work or OperationCount())

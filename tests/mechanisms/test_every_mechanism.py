@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from headwork.note import MECHANISMS, Mechanism
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
-from headwork.numbers.arithmetic import Cell, Number, Tree
+from headwork.numbers.arithmetic import Cell, Expression, Number
 from headwork.numbers.exact import decimal
 from headwork.numbers.typed import read_number
 from headwork.readings import explain, recorder
@@ -59,7 +59,7 @@ def test_recorded_names_are_the_cards(working: Any, example: Any) -> None:
 
 def test_each_value_has_a_symbol_of_its_own(example: Any) -> None:
     trace = explain(example.slug, **example.inputs, **example.options)
-    symbols = [value.symbol for value in trace.everything()]
+    symbols = [value.symbol for value in trace.all_values()]
     assert len(set(symbols)) == len(symbols)
 
 
@@ -195,13 +195,13 @@ OPERATIONS = {
 }
 
 
-def worked_out(tree: Tree) -> float:
+def worked_out(tree: Expression) -> float:
     if isinstance(tree, (Cell, Number)):
         return float(tree.value)
     return float(OPERATIONS[tree.kind]([worked_out(part) for part in tree.parts]))
 
 
-def leaves(tree: Tree) -> list[Cell]:
+def leaves(tree: Expression) -> list[Cell]:
     if isinstance(tree, Cell):
         return [tree]
     return [] if isinstance(tree, Number) else [leaf for part in tree.parts for leaf in leaves(part)]

@@ -20,7 +20,7 @@ from headwork.mechanisms import encoder_layer, native
 from headwork.mechanisms.fused import FUSED
 from headwork.mechanisms.kernels import PLAIN
 from headwork.mechanisms.native import compiling
-from headwork.mechanisms.parameters import EncoderLayerParameters, flatten, map_tree, new
+from headwork.mechanisms.parameters import EncoderLayerParameters, flatten, init_tree, map_tree
 from headwork.models import VisionTransformer, VisionTransformerConfig
 
 SMALL = {"tokens": 5, "width": 32, "heads": 2, "hidden": 48}
@@ -48,7 +48,9 @@ def block(sizes, *, images=3, dtype=torch.float64, seed=0, **options):
     rows = torch.randn(
         images, sizes["tokens"], sizes["width"], generator=draw, dtype=dtype, requires_grad=True
     )
-    parameters = map_tree(leaf, new(EncoderLayerParameters, width=sizes["width"], hidden=sizes["hidden"]))
+    parameters = map_tree(
+        leaf, init_tree(EncoderLayerParameters, width=sizes["width"], hidden=sizes["hidden"])
+    )
     fixed = {"heads": sizes["heads"], "normalisation": "pre", "activation": "gelu", "epsilon": 1e-5}
     return rows, parameters, fixed | options
 
@@ -76,7 +78,7 @@ def assert_twins(sizes, *, tolerance, **more):
 def quiet_cache(monkeypatch, tmp_path):
     """A cache of the test's own, from which nothing is loaded yet."""
     monkeypatch.setenv("HEADWORK_CACHE", str(tmp_path / "cache"))
-    cached = (compiling.library, native._available, native._say_once)
+    cached = (compiling.library, native._compiles, native._warn_once)
     for function in cached:
         function.cache_clear()
     yield tmp_path / "cache" / "native"
@@ -214,7 +216,7 @@ def test_other_work_on_the_machine_does_not_decide_which_kernel_trains(monkeypat
         image_size=8, patch_size=4, pooling="class token", width=32, heads=2, hidden=48
     )
     times = iter([0.9, 0.9, 0.4, 0.9, 0.9, 0.9, 0.9, 0.9])  # one round in four is undisturbed
-    monkeypatch.setattr(native, "CHECKED_ROUNDS", 4)
+    monkeypatch.setattr(native, "TRIAL_ROUNDS", 4)
     monkeypatch.setattr(native, "_seconds", lambda work, weights: next(times))
     assert native.is_faster(config)
     assert "fused" not in capfd.readouterr().err
@@ -279,7 +281,7 @@ def test_two_at_once_and_killed_compiles_leave_whole_files(tmp_path):
         assert process.returncode == 0, err
         assert int(out) > 0
     for binary in (tmp_path / "native").glob("*.so"):
-        assert compiling._whole(binary) == binary
+        assert compiling._read_verified(binary) == binary
 
 
 @pytest.mark.soak

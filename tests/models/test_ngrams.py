@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from headwork.mechanisms.texts import at_positions, ngram_logits, text_encoder
+from headwork.mechanisms.texts import keep_positions, ngram_logits, text_encoder
 from headwork.models import TextClassifier, TextClassifierConfig
 from headwork.models.text import ngram_rows, random_positions
 from headwork.readings import recorder
@@ -90,7 +90,7 @@ def test_random_positions_are_ordered_real_and_begin_with_the_first() -> None:
     assert positions.shape == (3, 10)
     assert (positions[:, 0] == 0).all()
     assert (positions.diff(dim=1) > 0).all()
-    assert at_positions(mask, positions).sum(1).tolist() == [10, 10, 3]
+    assert keep_positions(mask, positions).sum(1).tolist() == [10, 10, 3]
     counts = sum(
         torch.zeros(20).index_add(0, random_positions(mask[:1], mask[:1], 0.5)[0], torch.ones(10))
         for _ in range(400)

@@ -107,21 +107,21 @@ def test_a_tree_is_built_from_flat_names_and_back(case: Any) -> None:
     model = case.model()
     template, state = model.definition.parameters(model.config), dict(model.state_dict())
     fixed = {n: t for n, t in model.named_buffers() if n not in state}
-    tree = trees.build(template, state | fixed)
+    tree = trees.fill_tree(template, state | fixed)
     assert {n: id(t) for n, t in trees.flatten(tree).items()} == {
         n: id(t) for n, t in (state | fixed).items()
     }
     paths = trees.paths(template)
     assert len(set(paths.values())) == len(paths)
-    again = trees.build(template, {paths[name]: value for name, value in (state | fixed).items()})
+    again = trees.fill_tree(template, {paths[name]: value for name, value in (state | fixed).items()})
     assert trees.flatten(again).keys() == trees.flatten(tree).keys()
     first = next(iter(state))
     with pytest.raises(InputError, match=r"is missing\. Expected"):
-        trees.build(template, {n: t for n, t in (state | fixed).items() if n != first})
+        trees.fill_tree(template, {n: t for n, t in (state | fixed).items() if n != first})
     with pytest.raises(InputError, match="unknown parameter in a file 'W_x_y'"):
-        trees.build(template, {**state, **fixed, "W_x_y": state[first]}, "a file")
+        trees.fill_tree(template, {**state, **fixed, "W_x_y": state[first]}, "a file")
     with pytest.raises(InputError, match=r"is 1 x 1 x 1 x 1 x 1, expected"):
-        trees.build(template, {**state, **fixed, first: np.zeros((1, 1, 1, 1, 1))})
+        trees.fill_tree(template, {**state, **fixed, first: np.zeros((1, 1, 1, 1, 1))})
 
 
 def test_paths_are_those_of_the_steps(cases: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ import sympy
 from hypothesis import example, given, settings
 
 from headwork.errors import InputError
-from headwork.numbers.exact import decimal, exact_text, sign, tidy
+from headwork.numbers.exact import as_single_fraction, decimal, exact_text, sign
 from headwork.numbers.limits import limit
 from headwork.numbers.typed import read_number
 
@@ -67,7 +67,7 @@ def test_text_can_be_typed_back_in(value: Any) -> None:
 @settings(max_examples=150, deadline=None)
 @given(expressions)
 def test_tidying_changes_no_value(value: Any) -> None:
-    assert near(tidy(value)) == pytest.approx(near(value), rel=1e-11, abs=1e-11)
+    assert near(as_single_fraction(value)) == pytest.approx(near(value), rel=1e-11, abs=1e-11)
 
 
 @settings(max_examples=100, deadline=None)
@@ -130,7 +130,7 @@ def test_a_symbol_has_no_sign() -> None:
     ],
 )
 def test_tidy_text(value: Any, text: str) -> None:
-    assert exact_text(tidy(value)) == text
+    assert exact_text(as_single_fraction(value)) == text
 
 
 def test_an_expression_too_large_to_multiply_out_is_left_as_it_is() -> None:
@@ -142,7 +142,7 @@ def test_an_expression_too_large_to_multiply_out_is_left_as_it_is() -> None:
     many = sum(1 / (letters[2 * i] + letters[2 * i + 1]) for i in range(20))
     power = 1 / (sum(letters[:6]) ** 100 + 1)
     for value in (product, nested, many, power, sympy.exp(product), 1 / (x**1000 + 1), sympy.exp(nested)):
-        tidied = tidy(value)
+        tidied = as_single_fraction(value)
         numbers = {letter: sympy.Rational(k + 1, 7) for k, letter in enumerate(letters)} | {
             x: sympy.Rational(3, 2)
         }

@@ -13,11 +13,11 @@ import sympy
 from headwork.errors import InputError
 from headwork.mechanisms import attention, feed_forward, self_attention
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor, cat, stack
-from headwork.numbers.arithmetic import Cell, Number, Tree
+from headwork.numbers.arithmetic import Cell, Expression, Number
 from headwork.numbers.exact import decimal
-from headwork.numbers.graph import OperationEdit, evaluate, operations_between, rebuild
+from headwork.numbers.graph import OperationEdit, evaluate, operations_between, recompute
 from headwork.numbers.operations import OPERATIONS, Node
-from headwork.numbers.typed import nested_array
+from headwork.numbers.typed import tensor_from_lists
 from headwork.readings.recording import recorder
 
 A = np.array([[[1.5, -2.0, 0.25], [3.0, 0.5, -1.0]], [[2.0, -0.5, 1.0], [0.75, -3.0, 2.5]]])
@@ -76,7 +76,7 @@ EXAMPLES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 
 
 def exact(array: Any) -> HandTensor:
-    return nested_array(np.asarray(array).tolist(), exact=True)
+    return tensor_from_lists(np.asarray(array).tolist(), exact=True)
 
 
 def example_id(example: Any) -> str:
@@ -102,7 +102,7 @@ WORK = {
 }
 
 
-def worked_out(tree: Tree) -> Any:
+def worked_out(tree: Expression) -> Any:
     if isinstance(tree, (Cell, Number)):
         return sympy.sympify(tree.value)
     return WORK.get(tree.kind, getattr(sympy, tree.kind, None))(*(worked_out(part) for part in tree.parts))
@@ -192,7 +192,7 @@ def test_evaluating_with_another_step_moves_what_depends_on_it_and_nothing_else(
     assert leaf == Cell("query", (0, 0), other.array[0, 0])
 
 
-def leaves(tree: Tree) -> list[Any]:
+def leaves(tree: Expression) -> list[Any]:
     return [tree] if isinstance(tree, (Cell, Number)) else [x for part in tree.parts for x in leaves(part)]
 
 
@@ -253,7 +253,7 @@ def test_the_operations_of_a_step() -> None:
     ],
 )
 def test_edits_of_one_operation(step: str, edit: OperationEdit, expected: Any) -> None:
-    result = rebuild(operations_between(STEPS[step]), [edit], STEPS)
+    result = recompute(operations_between(STEPS[step]), [edit], STEPS)
     np.testing.assert_allclose(result.array, expected, rtol=1e-13, atol=1e-13)
     for index in np.ndindex(result.shape):
         assert decimal(worked_out(result.derivation(index))) == pytest.approx(expected[index], rel=1e-13)
@@ -261,15 +261,15 @@ def test_edits_of_one_operation(step: str, edit: OperationEdit, expected: Any) -
 
 def test_an_edit_starts_from_the_given_numbers() -> None:
     own = {"query": HandTensor(Q + 1)}
-    result = rebuild(operations_between(STEPS["scores"]), [OperationEdit(3, 0)], own)
+    result = recompute(operations_between(STEPS["scores"]), [OperationEdit(3, 0)], own)
     np.testing.assert_allclose(result.array, (Q + 1) @ K.T, rtol=1e-14)
-    plain = rebuild(operations_between(STEPS["scores"]), (), own)
+    plain = recompute(operations_between(STEPS["scores"]), (), own)
     np.testing.assert_allclose(plain.array, (Q + 1) @ K.T / ROOT, rtol=1e-14)
 
 
 def test_the_arithmetic_of_an_edited_step_names_what_it_reads() -> None:
     edit = OperationEdit(0, Node("matmul", (0, "key"), {}))
-    result = rebuild(operations_between(STEPS["output"]), [edit], STEPS)
+    result = recompute(operations_between(STEPS["output"]), [edit], STEPS)
     assert {leaf.label for leaf in leaves(result.derivation((0, 0)))} == {"weights", "key"}
 
 
@@ -282,15 +282,15 @@ def test_a_value_that_is_used_twice_is_one_operation() -> None:
 
 def test_two_edits_at_once() -> None:
     edits = [OperationEdit(0, 0), OperationEdit(3, 0)]
-    assert rebuild(operations_between(STEPS["scores"]), edits).array.tolist() == (Q @ K).tolist()
+    assert recompute(operations_between(STEPS["scores"]), edits).array.tolist() == (Q @ K).tolist()
 
 
 def test_an_edit_that_does_not_fit_says_so() -> None:
     wide = noted(self_attention, tokens=HandTensor(np.ones((2, 3))))
     with pytest.raises(ValueError, match="matmul"):
-        rebuild(operations_between(wide["scores"]), [OperationEdit(0, 0)])
+        recompute(operations_between(wide["scores"]), [OperationEdit(0, 0)])
     with pytest.raises(KeyError):
-        rebuild(operations_between(wide["scores"]), [OperationEdit(0, "nothing")])
+        recompute(operations_between(wide["scores"]), [OperationEdit(0, "nothing")])
 
 
 def test_tokens_take_their_rows_of_a_table() -> None:

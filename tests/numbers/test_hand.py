@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor, cat, stack
 from headwork.numbers.exact import decimal
-from headwork.numbers.typed import nested_array
+from headwork.numbers.typed import tensor_from_lists
 
 settings.register_profile("quick", max_examples=25, deadline=None)
 settings.load_profile("quick")
@@ -24,7 +24,9 @@ matrices = arrays(float, array_shapes(min_dims=2, max_dims=4, max_side=3), eleme
 
 
 def exact(array: Any) -> HandTensor:
-    return nested_array([Fraction(x) for x in np.ravel(array).tolist()], exact=True).reshape(*np.shape(array))
+    return tensor_from_lists([Fraction(x) for x in np.ravel(array).tolist()], exact=True).reshape(
+        *np.shape(array)
+    )
 
 
 def floats(tensor: HandTensor) -> Any:
@@ -158,7 +160,7 @@ def test_exact_and_decimal_numbers_do_not_mix() -> None:
 
 
 def test_a_long_nested_number_still_has_a_positive_part() -> None:
-    tokens = nested_array([["e/(e+e^2)", "7/(1+sqrt(2))"]], exact=True)
+    tokens = tensor_from_lists([["e/(e+e^2)", "7/(1+sqrt(2))"]], exact=True)
     centred = tokens - tokens.mean(-1, keepdim=True)
     scaled = centred / (centred * centred).mean(-1, keepdim=True).sqrt()
     assert floats(scaled.relu()).tolist() == [[0, 1]]

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from headwork.errors import InputError
 from headwork.numbers import entries, pasted, typed
 from headwork.numbers.exact import decimal, exact_text
-from headwork.numbers.typed import SymbolFound, nested_array, read_number, read_tensor
+from headwork.numbers.typed import SymbolInDecimals, read_number, read_tensor, tensor_from_lists
 
 NUMBERS = [
     ("2", 2),
@@ -144,7 +144,7 @@ def test_symbols(name: str) -> None:
     value = read_number(name, exact=True)
     assert value.is_Symbol
     assert value.is_real
-    with pytest.raises(SymbolFound):
+    with pytest.raises(SymbolInDecimals):
         read_number(name)
 
 
@@ -222,12 +222,13 @@ def test_what_python_gives() -> None:
         np.array([[1, 2], [3, 4]]).tolist(),
         ((1, 2), (3, 4)),
     ):
-        assert nested_array(nested).shape == nested_array(nested, exact=True).shape == (2, 2)
+        assert tensor_from_lists(nested).shape == tensor_from_lists(nested, exact=True).shape == (2, 2)
     assert (
-        str(nested_array([0.1, np.float64(0.25), np.int64(3)], exact=True).array.tolist()) == "[1/10, 1/4, 3]"
+        str(tensor_from_lists([0.1, np.float64(0.25), np.int64(3)], exact=True).array.tolist())
+        == "[1/10, 1/4, 3]"
     )
-    assert nested_array([-math.inf], exact=True).array[0] == -sympy.oo
-    assert nested_array([sympy.sqrt(2)], exact=True).array[0] == sympy.sqrt(2)
+    assert tensor_from_lists([-math.inf], exact=True).array[0] == -sympy.oo
+    assert tensor_from_lists([sympy.sqrt(2)], exact=True).array[0] == sympy.sqrt(2)
 
 
 ERRORS = [
@@ -344,7 +345,7 @@ def test_errors_say_where() -> None:
 @pytest.mark.parametrize("exact", [False, True])
 def test_errors_of_what_python_gives(value: Any, exact: bool) -> None:
     with pytest.raises(InputError):
-        nested_array(value, exact=exact)
+        tensor_from_lists(value, exact=exact)
 
 
 # --- at random ------------------------------------------------------------------------------------------
@@ -415,7 +416,7 @@ def test_random_text_is_read_or_refused(text: str) -> None:
     for exact in (False, True):
         try:
             tensor = read_tensor(text, exact=exact)
-        except (InputError, SymbolFound):
+        except (InputError, SymbolInDecimals):
             continue
         assert tensor.array.size >= 1
         for value in tensor.array.flat:
@@ -427,7 +428,7 @@ def test_random_text_is_read_or_refused(text: str) -> None:
 def test_exact_and_decimal_reading_agree(text: str) -> None:
     try:
         ours, exactly = read_number(text), read_number(text, exact=True)
-    except (InputError, SymbolFound):
+    except (InputError, SymbolInDecimals):
         return
     assert decimal(exactly) == pytest.approx(ours, rel=1e-9, abs=1e-9)
 

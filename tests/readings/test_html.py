@@ -101,7 +101,7 @@ def test_each_source_is_the_cell_that_the_arithmetic_names(name: str) -> None:
     shown = {record[3].split(" = ")[0]: record for record in records if record[3]}
     cells = {
         (n.path, place): trace.cell(n.path, *place)
-        for n in trace.everything()
+        for n in trace.all_values()
         for place in np.ndindex(n.shape)
     }
     seen = 0

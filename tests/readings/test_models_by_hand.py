@@ -196,7 +196,7 @@ def test_an_opposite_has_the_same_name_and_the_other_sign() -> None:
     from headwork.numbers.naming import Names
 
     names, long = Names(), sum(sympy.exp(sympy.sqrt(n)) for n in (2, 3, 5, 7, 11))
-    first, opposite = names.short(long), names.short(-long)
+    first, opposite = names.shorten(long), names.shorten(-long)
     assert str(first) == "u_1"
     assert opposite == -first
     assert decimal(opposite) == decimal(-long)
@@ -205,13 +205,13 @@ def test_an_opposite_has_the_same_name_and_the_other_sign() -> None:
 def test_a_quotient_of_names_is_shortened() -> None:
     import sympy
 
-    from headwork.numbers.exact import tidy
+    from headwork.numbers.exact import as_single_fraction
     from headwork.numbers.naming import Names
 
     u = Names()._name(sympy.E + sympy.pi)
-    assert tidy(7 * (2 * u + 3) / (-2 * u - 3)) == -7
-    assert tidy((u - 3) / (3 - u)) == -1
-    assert tidy((u - 3) / (u + 3)) == (u - 3) / (u + 3)
+    assert as_single_fraction(7 * (2 * u + 3) / (-2 * u - 3)) == -7
+    assert as_single_fraction((u - 3) / (3 - u)) == -1
+    assert as_single_fraction((u - 3) / (u + 3)) == (u - 3) / (u + 3)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_every_value_of_a_model_has_a_symbol_of_its_own(slug: str) -> None:
     layer = {"tokens": "1 2; 2 0", "memory": "1 1; 0 1", "heads": 1, "memory_mask": "1 0; 1 1"}
     deep = {"depth": 2} if slug not in ("decoder-layer", *PLAIN) else {}
     trace = headwork.explain(slug, **layer) if slug == "decoder-layer" else explained(slug, **deep)
-    symbols = [value.symbol for value in trace.everything()]
+    symbols = [value.symbol for value in trace.all_values()]
     assert len(set(symbols)) == len(symbols)
 
 

@@ -77,7 +77,7 @@ def test_the_notebook_works_the_same_problem(name: str) -> None:
     assert again.exact == trace.exact
     assert again.digits == trace.digits
     assert list(again.steps) == list(trace.steps)
-    for ours, theirs in zip(trace.everything(), again.everything(), strict=True):
+    for ours, theirs in zip(trace.all_values(), again.all_values(), strict=True):
         assert ours.shape == theirs.shape
         assert np.array_equal(ours.raw.array, theirs.raw.array, equal_nan=not trace.exact), ours.path
     cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]

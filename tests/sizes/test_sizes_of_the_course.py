@@ -182,10 +182,10 @@ def test_every_growing_mechanism_is_counted_and_verified():
 
 def test_a_count_that_is_no_polynomial_is_not_passed_off_as_one():
     from headwork.errors import HeadworkError
-    from headwork.sizes.polynomial import interpolated, verify
+    from headwork.sizes.polynomial import interpolate, verify
 
     def halves(at):
         return 2 ** at["n"]
 
     with pytest.raises(HeadworkError, match="no such polynomial"):
-        verify(interpolated(halves, {"n": (1, 2, 3, 4)}), halves, {"n": 9})
+        verify(interpolate(halves, {"n": (1, 2, 3, 4)}), halves, {"n": 9})

@@ -17,9 +17,9 @@ import pytest
 from PIL import Image
 
 from headwork import training
-from headwork.checkpoint_files import as_json, manifest
+from headwork.checkpoint_files import manifest, to_json_bytes
 from headwork.errors import HeadworkError, InputError
-from headwork.lab.sources import open_files
+from headwork.lab.known_models import open_files
 from headwork.training.checkpoints import step_folders
 
 MISSING = object()
@@ -88,7 +88,7 @@ def edited(folder: Path, name: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
     lines = name.endswith(".jsonl")
     data = [json.loads(line) for line in good.splitlines()] if lines else json.loads(good)
     for place, value, whole in edits(data):
-        file.write_bytes(as_lines(whole) if lines else as_json(whole))
+        file.write_bytes(as_lines(whole) if lines else to_json_bytes(whole))
         if file.name != "manifest.json":
             renew(file.parent)
         yield place, value
@@ -140,7 +140,7 @@ def test_a_model_that_is_not_that_of_its_config_is_refused(run: Path, headwork_c
 
 def test_a_name_of_data_that_is_too_long_is_refused(run: Path, headwork_command: Any) -> None:
     config = json.loads((run / "config.json").read_bytes())
-    (run / "config.json").write_bytes(as_json({**config, "data": "x" * 20_000}))
+    (run / "config.json").write_bytes(to_json_bytes({**config, "data": "x" * 20_000}))
     renew(run)
     code, _, told = headwork_command("report", run)
     assert code == 2

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Protocol
 
-from headwork.errors import unknown
+from headwork.errors import unknown_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ class Format(Protocol):
 def find_format(name: str) -> Format:
     """The module that writes a document in this format."""
     if name not in format_names():
-        raise unknown("--as", name, format_names())
+        raise unknown_name("--as", name, format_names())
     module: Format = import_module(f"{__name__}.{name}")
     return module
 
@@ -51,7 +51,7 @@ def installed_formats() -> tuple[str, ...]:
     return tuple(name for name, packages in needs.items() if all(map(find_spec, packages)))
 
 
-def format_of(path: "Path | None") -> str:
+def format_for_path(path: "Path | None") -> str:
     """The format that the name of a file asks for; the usual one where it asks for none."""
     suffixes = {find_format(name).SUFFIX: name for name in format_names()} if path else {}
     return suffixes.get(path.suffix.lower(), DEFAULT_FORMAT) if path else DEFAULT_FORMAT

@@ -21,18 +21,18 @@ from headwork.mechanisms.configs import VisionTransformerConfig
 from headwork.mechanisms.fused import FUSED, FusedKernels
 from headwork.mechanisms.kernels import Twins, no_dropout
 from headwork.mechanisms.native.compiling import Sizes, UnavailableError, library
-from headwork.mechanisms.parameters import EncoderLayerParameters, map_tree, new
+from headwork.mechanisms.parameters import EncoderLayerParameters, init_tree, map_tree
 
-CHECKED_IMAGES, CHECKED_ROUNDS = 32, 12
-CLEARLY = 0.7  # the compiler gains about a quarter on the fused kernels
-HIDDEN_MATRIX = -4  # the place of W_1 among the weights
+TRIAL_IMAGES, TRIAL_ROUNDS = 32, 12
+MAX_TIME_RATIO = 0.7  # the compiler gains about a quarter on the fused kernels
+W_1_INDEX = -4  # the place of W_1 among the weights
 REALS: dict[torch.dtype, Literal["float", "double"]] = {torch.float32: "float", torch.float64: "double"}
 
 
 def encoder_layer(tokens: Tensor, parameters: EncoderLayerParameters, **options: Any) -> Tensor:
     """The twin of ``mechanisms.encoder_layer``, or the fused kernels where it does not fit."""
     sizes = _sizes(tokens, parameters, **options)
-    if sizes is None or not usable(*sizes):
+    if sizes is None or not is_available(*sizes):
         fused: Tensor = layers.encoder_layer(tokens, parameters, **options)
         return fused
     weights, epsilon = _weights(parameters), float(options["epsilon"])
@@ -72,7 +72,10 @@ def _sizes(
         each is not None and (each.dtype, each.device) == (tokens.dtype, tokens.device) for each in weights
     )
     plain = (
-        mask is None and normalisation == "pre" and kernels.kind == "softmax" and kernels.drop is no_dropout
+        mask is None
+        and normalisation == "pre"
+        and kernels.attention_kind == "softmax"
+        and kernels.drop is no_dropout
     )
     if not (plain and alike and tokens.dim() == 3 and tokens.device.type == "cpu" and tokens.dtype in REALS):
         return None
@@ -83,31 +86,31 @@ def _sizes(
 
 
 def _sizes_of(weights: Sequence[Tensor], tokens: int, outputs: int, heads: int, activation: Any) -> Sizes:
-    width, hidden = weights[HIDDEN_MATRIX].shape
+    width, hidden = weights[W_1_INDEX].shape
     return Sizes(tokens, outputs, width, heads, hidden, activation, REALS[weights[0].dtype])
 
 
-def usable(*sizes: Any) -> bool:
+def is_available(*sizes: Any) -> bool:
     """Whether there is a native kernel for these sizes here; compiled now, if it was not before."""
-    return _available(Sizes(*sizes))
+    return _compiles(Sizes(*sizes))
 
 
 # What torch.compiler.assume_constant_result sets, without importing the compiler: that takes seconds.
-usable._dynamo_marked_constant = True  # type: ignore[attr-defined]
+is_available._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @cache
-def _available(sizes: Sizes) -> bool:
+def _compiles(sizes: Sizes) -> bool:
     try:
         library(sizes)
     except UnavailableError as error:
-        _say_once(str(error))
+        _warn_once(str(error))
         return False
     return True
 
 
 @cache
-def _say_once(reason: str) -> None:
+def _warn_once(reason: str) -> None:
     print(f"! {reason}: the fused kernel is used instead.", file=sys.stderr, flush=True)
 
 
@@ -115,22 +118,22 @@ def is_faster(config: VisionTransformerConfig) -> bool:
     """Whether a block of this model trains clearly faster than with the fused kernels, here and now."""
     tokens = (config.image_size // config.patch_size) ** 2 + (config.pooling == "class token")
     draw = torch.Generator().manual_seed(0)
-    template = new(EncoderLayerParameters, width=config.width, hidden=config.hidden)
+    template = init_tree(EncoderLayerParameters, width=config.width, hidden=config.hidden)
     block = map_tree(lambda _, leaf: torch.randn(leaf.shape, generator=draw).requires_grad_(), template)
-    rows = torch.randn(CHECKED_IMAGES, tokens, config.width, generator=draw)
+    rows = torch.randn(TRIAL_IMAGES, tokens, config.width, generator=draw)
     names = ("heads", "normalisation", "activation", "epsilon")
     options = {name: getattr(config, name) for name in names} | {
         "kernels": FUSED.with_attention(config.attention)
     }
     sizes = _sizes(rows, block, **options)
-    if sizes is None or config.dropout or not usable(*sizes):
+    if sizes is None or config.dropout or not is_available(*sizes):
         return False
-    works = [partial(each, rows, block, **options) for each in (encoder_layer, layers.encoder_layer)]
-    rounds = [[_seconds(work, _weights(block)) for work in works] for _ in range(CHECKED_ROUNDS)]
+    candidates = [partial(each, rows, block, **options) for each in (encoder_layer, layers.encoder_layer)]
+    rounds = [[_seconds(work, _weights(block)) for work in candidates] for _ in range(TRIAL_ROUNDS)]
     native, fused = map(min, zip(*rounds, strict=True))
-    if native < CLEARLY * fused:
+    if native < MAX_TIME_RATIO * fused:
         return True
-    _say_once(
+    _warn_once(
         f"the native kernel is not clearly faster here, {1e3 * native:.1f} ms against {1e3 * fused:.1f} ms"
     )
     return False
@@ -159,7 +162,7 @@ def _block(
     sizes = _sizes_of(weights, count, outputs, heads, activation)
     tokens, matrices = tokens.contiguous(), _Pointers(weights)
     output = tokens.new_empty(images, outputs, width)
-    kept = tokens.new_empty(images, sizes.kept if trained else 0)
+    saved = tokens.new_empty(images, sizes.kept if trained else 0)
     code = library(sizes).forward_pass(
         _address(tokens),
         matrices.table,
@@ -167,22 +170,22 @@ def _block(
         ctypes.c_int64(images),
         _threads(images),
         _address(output),
-        _address(kept) if trained else None,
+        _address(saved) if trained else None,
     )
     _check_memory(code)
-    return output, kept
+    return output, saved
 
 
 @_block.register_fake
 def _(tokens: Tensor, weights: Sequence[Tensor], outputs: int, *options: Any) -> tuple[Tensor, Tensor]:
     images, count, width = tokens.shape
-    kept = _sizes_of(weights, count, outputs, *options[:2]).kept if options[-1] else 0
-    return tokens.new_empty(images, outputs, width), tokens.new_empty(images, kept)
+    saved = _sizes_of(weights, count, outputs, *options[:2]).kept if options[-1] else 0
+    return tokens.new_empty(images, outputs, width), tokens.new_empty(images, saved)
 
 
 @torch.library.custom_op("headwork::encoder_block_backward", mutates_args=())
 def _block_backward(
-    gradient: Tensor, weights: Sequence[Tensor], kept: Tensor, tokens: int, heads: int, activation: str
+    gradient: Tensor, weights: Sequence[Tensor], saved: Tensor, tokens: int, heads: int, activation: str
 ) -> list[Tensor]:
     """The gradients of the tokens and of each weight."""
     images, outputs, width = gradient.shape
@@ -194,7 +197,7 @@ def _block_backward(
         matrices.table,
         ctypes.c_int64(images),
         _threads(images),
-        _address(kept),
+        _address(saved),
         _address(results[0]),
         _Pointers(results[1:]).table,
     )
@@ -203,12 +206,12 @@ def _block_backward(
 
 
 @_block_backward.register_fake
-def _(gradient: Tensor, weights: Sequence[Tensor], kept: Tensor, tokens: int, *options: Any) -> list[Tensor]:
+def _(gradient: Tensor, weights: Sequence[Tensor], saved: Tensor, tokens: int, *options: Any) -> list[Tensor]:
     first = gradient.new_empty(gradient.shape[0], tokens, gradient.shape[2])
     return [first, *(gradient.new_empty(each.shape) for each in weights)]
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     tokens, weights, _, heads, activation, *_ = inputs
     ctx.options = (tokens.shape[1], heads, activation)
     ctx.mark_non_differentiable(output[1])
@@ -216,12 +219,12 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 
 
 def _backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Any, ...]:
-    kept, *weights = ctx.saved_tensors
-    first, *others = _block_backward(gradient, weights, kept, *ctx.options)
+    saved, *weights = ctx.saved_tensors
+    first, *others = _block_backward(gradient, weights, saved, *ctx.options)
     return (first, others, *[None] * 5)
 
 
-_block.register_autograd(_backward, setup_context=_keep)
+_block.register_autograd(_backward, setup_context=_save_for_backward)
 
 
 class _Pointers:

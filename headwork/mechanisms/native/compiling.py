@@ -26,7 +26,7 @@ from headwork.errors import HeadworkError, InputError
 from headwork.files import cache_folder, open_file, read_bytes, write_atomic
 
 SOURCES = ("encoder_block.cpp", "panels.h")
-PANEL, MOST_TOKENS, MOST_WIDTH = 16, 1024, 1024
+PANEL, MAX_TOKENS, MAX_WIDTH = 16, 1024, 1024
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fopenmp", "-fPIC", "-shared")
 VECTOR_BYTES = {"AVX512": 64, "AVX2": 32}
 COMPILE_SECONDS = 300
@@ -63,8 +63,8 @@ def library(sizes: Sizes) -> ctypes.CDLL:
         raise UnavailableError(
             f"width {sizes.width}, hidden {sizes.hidden}: the native kernel takes multiples of {PANEL}"
         )
-    if max(sizes.tokens, sizes.width, sizes.hidden // 4) > MOST_WIDTH:
-        raise UnavailableError(f"the native kernel takes at most {MOST_TOKENS} tokens of width {MOST_WIDTH}")
+    if max(sizes.tokens, sizes.width, sizes.hidden // 4) > MAX_WIDTH:
+        raise UnavailableError(f"the native kernel takes at most {MAX_TOKENS} tokens of width {MAX_WIDTH}")
     vector_bytes = VECTOR_BYTES.get(torch.backends.cpu.get_cpu_capability())
     if vector_bytes is None or not sys.platform.startswith("linux"):
         raise UnavailableError("the native kernel needs Linux and a processor with AVX2")
@@ -77,22 +77,22 @@ def library(sizes: Sizes) -> ctypes.CDLL:
     ]
     numbers += [f"-DREAL={sizes.real}", f"-DRELU={int(sizes.activation == 'relu')}"]
     flags = [*FLAGS, *numbers, f"-DVECTOR_BYTES={vector_bytes}"]
-    decides = repr((flags, _first_line(compiler), platform.machine(), _processor())).encode()
-    name = hashlib.sha256(b"".join(sources.values()) + decides).hexdigest()[:24]
-    loaded = ctypes.CDLL(str(_compiled(name, [compiler, *flags], sources)))
+    ingredients = repr((flags, _first_line(compiler), platform.machine(), _processor())).encode()
+    name = hashlib.sha256(b"".join(sources.values()) + ingredients).hexdigest()[:24]
+    loaded = ctypes.CDLL(str(_compiled_path(name, [compiler, *flags], sources)))
     loaded.kept_numbers.restype = ctypes.c_int64
     if loaded.kept_numbers() != sizes.kept:
         raise UnavailableError("the native kernel keeps other numbers than were expected of it")
     return loaded
 
 
-def _compiled(name: str, command: list[str], sources: dict[str, bytes]) -> Path:
+def _compiled_path(name: str, command: list[str], sources: dict[str, bytes]) -> Path:
     """The file of that name in the cache, compiled first where it is missing or damaged."""
     try:
         folder = cache_folder() / "native"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _alone(folder):
-            if (found := _whole(folder / f"{name}.so")) is not None:
+        with _compile_lock(folder):
+            if (found := _read_verified(folder / f"{name}.so")) is not None:
                 return found
             binary = _compile(command, sources)
             # The digest comes last: a file without one does not count.
@@ -104,7 +104,7 @@ def _compiled(name: str, command: list[str], sources: dict[str, bytes]) -> Path:
         return write_atomic(target, _compile(command, sources))
 
 
-def _whole(path: Path) -> Path | None:
+def _read_verified(path: Path) -> Path | None:
     with contextlib.suppress(InputError):
         digest = read_bytes(path.with_suffix(".sha256"), max_bytes=64).decode(errors="replace")
         if hashlib.sha256(read_bytes(path)).hexdigest() == digest:
@@ -113,7 +113,7 @@ def _whole(path: Path) -> Path | None:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _compile_lock(folder: Path) -> Iterator[None]:
     """One process compiles at a time; the others wait and find what it compiled."""
     import fcntl
 

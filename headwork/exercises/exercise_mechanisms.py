@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from headwork.mechanisms.attention import QKV_CARDS, Number, Tensor, attention
+from headwork.mechanisms.attention import QKV_CARDS, Scalar, Tensor, attention
 from headwork.mechanisms.normalisation import layer_normalisation
 from headwork.note import Input, Mechanism, Note, Step, inside, mechanism, silent, steps_of
 from headwork.numbers import HandTensor, stack
 
-FORMULAS: dict[str, Mechanism] = {}  # only for exercises
-formula = partial(mechanism, registry=FORMULAS)
+EXERCISE_MECHANISMS: dict[str, Mechanism] = {}  # only for exercises
+formula = partial(mechanism, registry=EXERCISE_MECHANISMS)
 
 
 # --- counts -----------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def beta_limits(query: Tensor, key: Tensor, value: Tensor, *, note: Note = silen
     Step("change", r"\Delta Y", r"Y_{after} - Y_{before}", "query value_width"),
 )
 def sensitivity(
-    query: Tensor, key: Tensor, value: Tensor, delta: Tensor, *, beta: Number = None, note: Note = silent
+    query: Tensor, key: Tensor, value: Tensor, delta: Tensor, *, beta: Scalar = None, note: Note = silent
 ) -> Tensor:
     """The effect of moving one key: one score of every query changes, and so every output.
 
@@ -254,7 +254,7 @@ def sensitivity(
     *steps_of(attention),
     Step("errors", r"\epsilon", r"\|y - x\| / r", "token one"),
 )
-def copying(tokens: Tensor, *, norm: Number, note: Note = silent) -> Tensor:
+def copying(tokens: Tensor, *, norm: Scalar, note: Note = silent) -> Tensor:
     """Attention over sums of orthogonal vectors of one norm: the larger the norm, the closer the copy.
 
     >>> copying(HandTensor(np.eye(2) * 9.0), norm=9.0).array.round(3).tolist()
@@ -273,7 +273,7 @@ def copying(tokens: Tensor, *, norm: Number, note: Note = silent) -> Tensor:
     *steps_of(layer_normalisation),
 )
 def add_and_normalise(
-    tokens: Tensor, sublayer: Tensor, *, epsilon: Number = 0, note: Note = silent
+    tokens: Tensor, sublayer: Tensor, *, epsilon: Scalar = 0, note: Note = silent
 ) -> Tensor:
     """The residual connection and the layer normalisation around a sublayer.
 

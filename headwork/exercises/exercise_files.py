@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, unknown_name
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.generation import generate
 from headwork.files import read_toml
@@ -87,4 +87,4 @@ def check_known(label: str, names: Iterable[Any], known: Sequence[str], where: s
     """Raise at the first name that is not known."""
     for name in names:
         if name not in known:
-            raise InputError(f"{where}: {unknown(label, name, known)}")
+            raise InputError(f"{where}: {unknown_name(label, name, known)}")
