@@ -205,7 +205,7 @@ def explain(
         return
     from headwork import readings
     from headwork.readings.explaining import read_problem
-    from headwork.readings.showing import cells_document
+    from headwork.readings.trace_document import cells_document
 
     inputs: dict[str, Any] = {}
     if mechanism.endswith(".toml") and problem is None:
@@ -225,7 +225,7 @@ def explain(
     settings: dict[str, Any] = {"exact": exact or limit is not None, "digits": digits}
     inputs |= {} if random is None else {"random": random}
     if slide is not None:
-        from headwork.readings.sliding import slider
+        from headwork.readings.slider import slider
 
         if limit is not None or what_if or cell:
             raise InputError("--slide shows every step: leave out --limit, --what-if and --cell.")

@@ -125,15 +125,10 @@ def parameter_count(model: nn.Module) -> int:
 
 
 # --- one layer: n tokens of width d ---------------------------------------------------------------
-def chunked_linear_attention(
-    tokens: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, memory: Any, *biases: Any, heads: int
-) -> Any:
+def chunked_linear_attention(tokens: Any, parameters: AttentionParameters, memory: Any, *, heads: int) -> Any:
     """Linear attention with its projections, in the chunked form, whose work grows linearly with n."""
     attend = partial(linear_attention_chunked, features="elu+1")
-    parameters = AttentionParameters(W_q, W_k, W_v, W_o, *biases)
-    return attend_per_head(
-        tokens, parameters, memory, attend=attend, heads=heads, convention="W x", note=silent
-    )
+    return attend_per_head(tokens, parameters, memory, attend, heads=heads, convention="W x", note=silent)
 
 
 class CountedKernels(Kernels):

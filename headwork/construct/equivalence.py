@@ -5,7 +5,6 @@ largest difference), on shapes alone (weights, FLOPs), and on exact numbers or s
 their difference must be exactly zero: with symbols that is a proof for every input of that size.
 """
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,7 +23,7 @@ from headwork.numbers.limits import limit
 from headwork.numbers.typed import read_number, read_tensor
 from headwork.readings import Trace, recorder
 from headwork.readings.assembling import assemble
-from headwork.readings.showing import trace_data
+from headwork.readings.trace_document import trace_data
 
 MAX_DIFFERENCE = 1e-12
 Inputs = Mapping[str, Any]  # arrays or typed text by name, and options
@@ -39,11 +38,11 @@ class Side:
     weight_names: tuple[str, ...] = ()
 
     def run(self, case: Inputs, note: Any = silent) -> Any:
-        return self.mechanism.function(**self.inputs_of(case), note=note)
+        return self.mechanism.run(self.inputs_of(case), note)
 
     def inputs_of(self, case: Inputs) -> dict[str, Any]:
-        parameters = inspect.signature(self.mechanism.function).parameters
-        return {name: value for name, value in case.items() if name in parameters}
+        known = {*(card.name for card in self.mechanism.inputs), *self.mechanism.options}
+        return {name: value for name, value in case.items() if name in known}
 
 
 def side(*cards: Input | Step, weight_names: str = "") -> Callable[[Callable[..., Any]], Side]:

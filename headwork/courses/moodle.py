@@ -25,7 +25,7 @@ from headwork.exercises.exercise import Exercise
 from headwork.exercises.misconceptions import applicable, run_with_mistakes
 from headwork.exercises.questions import COUNTS_SENTENCE, FORMS_SENTENCE, SEPARATORS_SENTENCE, build_question
 from headwork.grading.wording import points_text
-from headwork.readings.showing import document_value
+from headwork.readings.trace_document import document_value
 
 MAX_CAUSES = 4  # of one gap
 # What would end a gap or begin one, by its number, which Moodle reads as the sign itself.

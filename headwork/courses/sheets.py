@@ -26,7 +26,7 @@ from headwork.exercises.questions import answer_sheet, build_question
 from headwork.files import file_name, read_text, read_toml, toml_text, write_atomic
 from headwork.grading.wording import points_text
 from headwork.readings.notebook_cells import array_text
-from headwork.readings.showing import document_value
+from headwork.readings.trace_document import document_value
 
 MIN_SECRET_LENGTH = 12
 MAX_ROSTER, MAX_EXERCISES = 1_000_000, 100

@@ -174,7 +174,7 @@ def _formula_trace(formula: Mechanism, arguments: Mapping[str, Any], exact: bool
     values = {name: read(name, value) for name, value in arguments.items() if value is not None}
     recorded: dict[str, Any] = {}
     try:
-        formula.function(**values, note=recorder(recorded))
+        formula.run(values, recorder(recorded))
     except InputError:
         raise
     except (ValueError, IndexError, ZeroDivisionError) as error:

@@ -19,8 +19,8 @@ from headwork.exercises.generation import EXERCISE_KINDS
 from headwork.files import toml_text
 from headwork.note import Input
 from headwork.readings import explain
-from headwork.readings.showing import document_value
 from headwork.readings.trace import TraceValue
+from headwork.readings.trace_document import document_value
 
 CONVENTION_SENTENCE = "Matrices are applied as {0}: a row x of the tokens gives the row {0}."
 FORMS_SENTENCE = (

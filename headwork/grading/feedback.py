@@ -20,7 +20,7 @@ from headwork.errors import HeadworkError
 from headwork.grading.marks import Mark, StepMark
 from headwork.grading.wording import points_text
 from headwork.grading.wrong_step import Cause
-from headwork.readings.showing import document_value
+from headwork.readings.trace_document import document_value
 
 MAX_CELLS = 12
 GOOD = {"correct": True, "incorrect": False, "unreadable": False}

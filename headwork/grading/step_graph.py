@@ -145,7 +145,7 @@ def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
 
     try:
         with np.errstate(all="ignore"):
-            case.mechanism.function(**inputs, note=note)
+            case.mechanism.run(inputs, note)
     except UNFIT:
         return None
     step = steps.get(path)

@@ -209,7 +209,7 @@ def _encode(path: Path, tokenizer: Any, text: str, max_tokens: int) -> list[int]
     ids: list[int] = tokenizer.encode(text, whole=True)
     if len(ids) > max_tokens:
         raise InputError(f"inspect: {len(ids):,} tokens; the model takes at most {max_tokens:,}. Shorten it.")
-    if all(tokenizer.names[number] in SPECIAL_TOKENS for number in ids):
+    if all(tokenizer.token_names[number] in SPECIAL_TOKENS for number in ids):
         raise InputError("inspect: the text has only special tokens. Give at least one word.")
     return ids
 
@@ -226,10 +226,10 @@ def _module_on_text(source: ModelSource, text: str) -> ModelOnInput:
     max_tokens = getattr(config, "max_position_embeddings", None) or 512
     ids = _encode(path, known, text, max_tokens)
     assert known is not None
-    special = [i for i, number in enumerate(ids) if known.names[number] in SPECIAL_TOKENS]
+    special = [i for i, number in enumerate(ids) if known.token_names[number] in SPECIAL_TOKENS]
     numbers = range(config.vocab_size if type(source.module).__name__.endswith(LANGUAGE_MODELS) else 0)
-    words = [known.word(n) if n in known.names else f"token {n}" for n in numbers]
-    labels = [known.word(n).strip() or known.names[n] for n in ids]
+    words = [known.token_text(n) if n in known.token_names else f"token {n}" for n in numbers]
+    labels = [known.token_text(n).strip() or known.token_names[n] for n in ids]
     given = {"input_ids": torch.tensor([ids])}
     options: dict[str, Any] = {
         "labels": labels,

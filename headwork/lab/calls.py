@@ -30,7 +30,7 @@ from headwork.note import MECHANISMS
 from headwork.numbers.typed import SymbolInDecimals, entry_texts, read_number, tensor_from_lists
 from headwork.readings import Trace
 from headwork.readings.models_by_hand import model_as_mechanism
-from headwork.readings.showing import trace_data
+from headwork.readings.trace_document import trace_data
 
 FIRST = "self-attention"  # the first screen: the four tokens
 CHART_POINTS = 41

@@ -28,7 +28,7 @@ from headwork.numbers.typed import (
     split_entries,
     tensor_from_lists,
 )
-from headwork.readings.showing import document_value
+from headwork.readings.trace_document import document_value
 
 if TYPE_CHECKING:
     from headwork.exercises import Exercise

@@ -15,7 +15,7 @@ from headwork.numbers.options import literal_choices
 from headwork.numbers.typed import SymbolInDecimals, read_number
 from headwork.readings import Trace
 from headwork.readings.assembling import HARD_RULE, TOKEN_AXES
-from headwork.readings.showing import trace_values
+from headwork.readings.trace_document import trace_values
 
 # From the plain mean to hard attention, for the slider; what is typed is put among them.
 BETAS = (

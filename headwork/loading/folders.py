@@ -263,10 +263,10 @@ def resize_positions(positions: Array, before: int, after: int, where: str = "po
     rows, left = np.zeros((after, before)), np.floor(centres).astype(int)
     for neighbour in left + np.arange(-1, 3)[:, None]:
         # Keys 1981, with a = -0.75 as torch has it; beyond the edge the last row is repeated.
-        near = abs(centres - neighbour)
-        inner, outer = (1.25 * near - 2.25) * near**2 + 1, ((-0.75 * near + 3.75) * near - 6) * near + 3
-        place = np.arange(after), neighbour.clip(0, before - 1)
-        np.add.at(rows, place, np.where(near <= 1, inner, outer))
+        gap = abs(centres - neighbour)
+        inner, outer = ((1.25 * gap - 2.25) * gap**2 + 1, ((-0.75 * gap + 3.75) * gap - 6) * gap + 3)
+        index = np.arange(after), neighbour.clip(0, before - 1)
+        np.add.at(rows, index, np.where(gap <= 1, inner, outer))
     grid = positions[0, 1:].reshape(before, before, -1)
     resized = np.einsum("yi,xj,ijw->yxw", rows, rows, grid).reshape(1, after**2, -1)
     return np.concatenate([positions[:, :1], resized.astype(positions.dtype)], 1)

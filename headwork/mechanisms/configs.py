@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, get_type_hints
 
 from headwork.errors import InputError, check_known
+from headwork.mechanisms.attention import check_heads
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.kernels import AttentionKind, CellKind
 from headwork.mechanisms.layers import NormalisationPlacement
@@ -111,11 +112,7 @@ class TransformerConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.width % self.heads:
-            raise InputError(
-                f"{type(self).__name__}: width {self.width} cannot be cut into {self.heads} heads of one "
-                f"size. Choose a number of heads that divides {self.width}."
-            )
+        check_heads(type(self).__name__, self.width, self.heads)
 
     @property
     def ends_normalised(self) -> bool:

@@ -90,7 +90,7 @@ class CachingKernels(FusedKernels):
     """With a cache there is one query at a time, nothing to fuse; plain attention notes keys and values."""
 
     def attention(self, *inputs: Any, **options: Any) -> Tensor:
-        result: Tensor = Kernels(self.attention_kind).attention(*inputs, **options)
+        result: Tensor = Kernels(self.attention_kind, note=self.note).attention(*inputs, **options)
         return result
 
 

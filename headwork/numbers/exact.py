@@ -220,9 +220,8 @@ def _expanded_terms(value: Any) -> int:
 def _expandable(value: Any) -> bool:
     """Whether all can be multiplied out, also inside of functions, where SymPy goes on by itself."""
     nodes = [node for node in sympy.preorder_traversal(value) if not (node.is_Add or node.is_Mul)]
-    return all(
-        _expanded_terms(p) <= MAX_TERMS_TO_EXPAND for p in (value, *(p for node in nodes for p in node.args))
-    )
+    parts = (value, *(part for node in nodes for part in node.args))
+    return all(_expanded_terms(part) <= MAX_TERMS_TO_EXPAND for part in parts)
 
 
 def _factorable(value: Any) -> bool:
@@ -241,12 +240,10 @@ def _factorable(value: Any) -> bool:
         highest = max(highest, sum(abs(degree) for _, degree in factors))
     size = prod(degree + 1 for degree in degrees.values())
     roots = [part.base for part in sympy.Mul.make_args(value) if part.is_Pow and not part.exp.is_Integer]
-    small = (
-        len(terms) <= MAX_TERMS_TO_FACTOR
-        and highest <= MAX_DEGREE_TO_FACTOR
-        and size <= MAX_COEFFICIENTS_TO_FACTOR
-    )
-    return small and all(map(_factorable, roots))  # SymPy factors below a root as well
+    few = len(terms) <= MAX_TERMS_TO_FACTOR and highest <= MAX_DEGREE_TO_FACTOR
+    return (
+        few and size <= MAX_COEFFICIENTS_TO_FACTOR and all(map(_factorable, roots))
+    )  # SymPy factors below a root as well
 
 
 def _exponential_bases(value: Any) -> dict[Any, Any]:
@@ -267,9 +264,9 @@ def _exponential_bases(value: Any) -> dict[Any, Any]:
             substitutions[one] = (stand_in, int(content / unit), sympy.exp(rest * unit))
     # SymPy takes what has no free symbols for a constant, and would not divide by it.
     named = (symbol for symbol in value.atoms(sympy.Dummy) if hasattr(symbol, "definition"))
-    return substitutions | {
-        name: (sympy.Dummy(), 1, name) for name in sorted(named, key=sympy.default_sort_key)
-    }
+    for name in sorted(named, key=sympy.default_sort_key):
+        substitutions[name] = (sympy.Dummy(), 1, name)
+    return substitutions
 
 
 def _factored(value: Any, bases: dict[Any, Any]) -> tuple[Any, Any]:
@@ -278,8 +275,8 @@ def _factored(value: Any, bases: dict[Any, Any]) -> tuple[Any, Any]:
     factored = sympy.factor(swapped) if _factorable(swapped) else swapped
     number, rest = factored.as_coeff_Mul()
     factors = sympy.Mul.make_args(rest)
-    turned = [factor for factor in factors if factor.is_Add and factor.could_extract_minus_sign()]
-    return sympy.Mul(*(-f if f in turned else f for f in factors)), number * (-1) ** len(turned)
+    negated = [factor for factor in factors if factor.is_Add and factor.could_extract_minus_sign()]
+    return sympy.Mul(*(-f if f in negated else f for f in factors)), number * (-1) ** len(negated)
 
 
 def root_order(values: Iterable[Any]) -> int:

@@ -16,7 +16,7 @@ from headwork.note import Input, Mechanism, Step
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell, Expression, Number, leaf_cells, to_latex, to_text
 from headwork.numbers.operations import map_cells
-from headwork.readings.showing import trace_document
+from headwork.readings.trace_document import trace_document
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,8 @@ class TraceValue:
             raise InputError(
                 f"{self.path}: there is no {axis} {index}; there are {self.shape[position]}, counted from 0."
             )
-        return replace(
-            self, path=f"{axis} {index}/{self.path}", fixed=(*self.fixed, (self._free_axes[position], index))
-        )
+        fixed = (*self.fixed, (self._free_axes[position], index))
+        return replace(self, path=f"{axis} {index}/{self.path}", fixed=fixed)
 
     def raw_index(self, index: tuple[int, ...]) -> tuple[int, ...]:
         """The index into ``raw`` of a cell shown here."""
@@ -170,9 +169,8 @@ class Trace(Renderable):
     def cell(self, path: str, *index: int) -> CellArithmetic:
         """The arithmetic of one cell, from the steps noted before it or the inputs."""
         value = self[path]
-        if len(index) != len(value.shape) or any(
-            not 0 <= i < n for i, n in zip(index, value.shape, strict=False)
-        ):
+        inside = all(0 <= i < n for i, n in zip(index, value.shape, strict=False))
+        if len(index) != len(value.shape) or not inside:
             raise InputError(
                 f"{path}: there is no cell {list(index)}. It is "
                 f"{format_shape(value.shape, ' '.join(value.axes))}, counted from 0."
