@@ -26,7 +26,7 @@ from headwork.mechanisms.definitions import Task, classifier_config
 from headwork.mechanisms.fused import FusedKernels
 from headwork.mechanisms.images import CELL_KINDS, convolution_parameters, recurrent_parameters
 from headwork.mechanisms.kernels import CellKind, Kernels
-from headwork.mechanisms.parameters import AttentionParameters, init_tree, map_tree
+from headwork.mechanisms.parameters import AttentionParameters, map_tree, spec_tree
 from headwork.models import Model, model
 from headwork.note import silent
 from headwork.numbers import OperationCount, ShapeTensor
@@ -144,7 +144,7 @@ def layer_function(family: Family, width: int, kernels: Kernels, size: int = KER
     if family.kind == "recurrence":
         cell = partial(kernels.recurrent, cell=family.cell)
         return cell, recurrent_parameters(width, width, family.cell)
-    return partial(kernels.attention, heads=1), init_tree(AttentionParameters, width=width)
+    return partial(kernels.attention, heads=1), spec_tree(AttentionParameters, width=width)
 
 
 def input_shape(family: Family, n: int, d: int) -> tuple[int, ...]:

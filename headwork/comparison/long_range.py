@@ -28,8 +28,8 @@ from headwork.documents import Figure, Table
 from headwork.mechanisms import recurrence
 from headwork.mechanisms.configs import TransformerConfig
 from headwork.mechanisms.fused import FUSED
-from headwork.mechanisms.images import head_parameters, recurrent_layer, recurrent_layer_parameters
-from headwork.mechanisms.parameters import TableParameters, init_tree
+from headwork.mechanisms.images import classifier_head_specs, recurrent_layer, recurrent_layer_parameters
+from headwork.mechanisms.parameters import TableParameters, spec_tree
 from headwork.mechanisms.texts import token_convolution_parameters, token_convolutions
 from headwork.mechanisms.transformer import add_positions, encoder, encoder_parameters, position_parameters
 from headwork.models.model import Parameters
@@ -85,7 +85,7 @@ class LastTokenClassifier(nn.Module):
     def __init__(self, family: Family, size: int, max_length: int) -> None:
         super().__init__()
         width = WIDTH if family.kind == "attention" else size
-        self.embedding = Parameters(init_tree(TableParameters, row=SYMBOLS + 1, width=width))
+        self.embedding = Parameters(spec_tree(TableParameters, row=SYMBOLS + 1, width=width))
         self.positions: Parameters | None = None
         self.read: Callable[..., Tensor]
         template: Any
@@ -102,7 +102,7 @@ class LastTokenClassifier(nn.Module):
             template = recurrent_layer_parameters(width, width, family.cell, both=False)
             self.read = partial(recurrent_layer, cell=family.cell, kernels=FUSED)
         self.body = Parameters(template)
-        self.head = Parameters(head_parameters(width, SYMBOLS))
+        self.head = Parameters(classifier_head_specs(width, SYMBOLS))
 
     def embed(self, tokens: Tensor) -> Tensor:
         return FUSED.embed(self.embedding.table, tokens)

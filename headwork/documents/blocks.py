@@ -48,7 +48,7 @@ class Badge:
 
 @dataclass(frozen=True)
 class BadgeRow:
-    """Badge words side by side in one cell of a table, all as narrow as a sign; names stand upright."""
+    """Badge words side by side in one cell of a table, each one character wide, its heading rotated."""
 
     marks: tuple[Badge, ...]
 

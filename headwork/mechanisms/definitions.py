@@ -19,7 +19,7 @@ IMAGES = Input("images", "I", "batch channel height width")
 VECTORS = Input("tokens", "X", "batch token width")
 TOKENS = Input("tokens", "x", "batch token")
 MASK = Input("mask", "m", "batch token", "1 for each token, 0 for padding")
-Check = Callable[..., None]  # (name of the model, config, *inputs, look=whether their values may be read)
+Check = Callable[..., None]  # (name of the model, config, *inputs, check_values=whether they may be read)
 
 
 @dataclass(frozen=True, kw_only=True)

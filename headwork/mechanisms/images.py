@@ -16,7 +16,7 @@ from headwork.mechanisms.convolution import convolution_2d, max_pooling
 from headwork.mechanisms.definitions import IMAGES, check_images, model
 from headwork.mechanisms.kernels import PLAIN, CellKind, Kernels
 from headwork.mechanisms.layers import encoder_steps
-from headwork.mechanisms.parameters import Spec, init_tree, node, parameter
+from headwork.mechanisms.parameters import Spec, node, parameter, spec_tree
 from headwork.mechanisms.positions import sinusoidal_positions_2d
 from headwork.mechanisms.recurrence import gru, lstm, recurrence
 from headwork.mechanisms.transformer import (
@@ -35,8 +35,10 @@ CELL_KINDS: dict[str, CellKind] = {"lstm": "lstm", "gru": "gru", "rnn": "plain"}
 GATE_COUNTS = {"plain": 1, "lstm": 4, "gru": 3}
 
 
-def head_parameters(width: int, classes: int) -> trees.HeadParameters:
-    result: trees.HeadParameters = init_tree(trees.HeadParameters, width=width, **{"class": classes})
+def classifier_head_specs(width: int, classes: int) -> trees.ClassifierHeadParameters:
+    result: trees.ClassifierHeadParameters = spec_tree(
+        trees.ClassifierHeadParameters, width=width, **{"class": classes}
+    )
     return result
 
 
@@ -47,7 +49,7 @@ class VisionParameters:
     class_token: Tensor = parameter("c", "width", "stands before the patches", scope="class token")
     positions: trees.TableParameters = node("positions")
     transformer: trees.StackParameters = node("")
-    head: trees.HeadParameters = node("head")
+    head: trees.ClassifierHeadParameters = node("head")
 
 
 def _vision_parameters(config: VisionTransformerConfig) -> VisionParameters:
@@ -68,7 +70,7 @@ def _vision_parameters(config: VisionTransformerConfig) -> VisionParameters:
         Spec((width,), "small") if first else None,
         positions,
         encoder_parameters(config),
-        head_parameters(width, config.classes),
+        classifier_head_specs(width, config.classes),
     )
 
 
@@ -106,7 +108,7 @@ def vision_transformer(
 @dataclass(frozen=True)
 class ConvolutionalParameters:
     blocks: tuple[trees.ConvolutionParameters, ...] = node("block")
-    head: trees.HeadParameters = node("head")
+    head: trees.ClassifierHeadParameters = node("head")
 
 
 def convolution_parameters(channels: int, width: int, *size: int) -> trees.ConvolutionParameters:
@@ -116,7 +118,7 @@ def convolution_parameters(channels: int, width: int, *size: int) -> trees.Convo
 def _convolutional_parameters(config: ConvolutionalConfig) -> ConvolutionalParameters:
     widths = [config.channels] + [config.width << k for k in range(config.depth)]
     blocks = tuple(convolution_parameters(a, b, 3, 3) for a, b in pairwise(widths))
-    return ConvolutionalParameters(blocks, head_parameters(widths[-1], config.classes))
+    return ConvolutionalParameters(blocks, classifier_head_specs(widths[-1], config.classes))
 
 
 def _convolutional_steps(config: ConvolutionalConfig) -> tuple[Step, ...]:
@@ -214,14 +216,14 @@ def gather_rows(rows: Tensor, positions: Tensor) -> Tensor:
 @dataclass(frozen=True)
 class RecurrentClassifierParameters:
     recurrent: trees.RecurrentLayerParameters = node("")
-    head: trees.HeadParameters = node("head")
+    head: trees.ClassifierHeadParameters = node("head")
 
 
 def _recurrent_classifier_parameters(config: RecurrentConfig) -> RecurrentClassifierParameters:
     width, inputs = config.width, config.channels * config.image_size
     return RecurrentClassifierParameters(
         recurrent_layer_parameters(inputs, width, config.cell, config.bidirectional),
-        head_parameters(2 * width if config.bidirectional else width, config.classes),
+        classifier_head_specs(2 * width if config.bidirectional else width, config.classes),
     )
 
 

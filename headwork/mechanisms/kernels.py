@@ -32,7 +32,7 @@ def no_dropout(value: Tensor) -> Tensor:
 class Kernels:
     """The mechanisms on nodes of parameters, their steps noted by ``note``, in its scope.
 
-    A subclass may replace them by twins, which know no note.
+    A subclass may replace them by twins: fused versions, which record no steps.
     """
 
     skips_unused_outputs = False  # whether the last block computes only what is read

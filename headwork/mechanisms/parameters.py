@@ -117,7 +117,7 @@ class ConvolutionParameters:
 
 
 @dataclass(frozen=True)
-class HeadParameters:
+class ClassifierHeadParameters:
     """From a vector to one logit per class, applied as W x."""
 
     matrix: Tensor = parameter("W", "class width", "one row per class")
@@ -151,10 +151,10 @@ class NGramParameters:
     ratios: Tensor = parameter("r", "ngram class", "fixed factors, counted before training")
 
 
-def init_tree(kind: type, **sizes: int) -> Any:
+def spec_tree(kind: type, **sizes: int) -> Any:
     """A tree of ``Spec`` of that kind, with a size for each axis word.
 
-    >>> init_tree(HeadParameters, width=3, **{"class": 2}).bias.shape
+    >>> spec_tree(ClassifierHeadParameters, width=3, **{"class": 2}).bias.shape
     (2,)
     """
     known = dict.fromkeys(("key_width", "value_width", "joined_width"), sizes.get("width", 0)) | sizes
@@ -162,7 +162,7 @@ def init_tree(kind: type, **sizes: int) -> Any:
 
     def child(entry: Field[Any]) -> Any:
         if "card" not in entry.metadata:
-            return init_tree(hints[entry.name], **sizes)
+            return spec_tree(hints[entry.name], **sizes)
         axes = entry.metadata["card"][1].split()
         draw = entry.metadata.get("draw", "matrix" if len(axes) > 1 else "zeros")
         return Spec(tuple(known[word] for word in axes), draw)
@@ -202,7 +202,7 @@ def flatten_tree(tree: Any) -> dict[str, Any]:
 def fill_tree(template: Any, values: Mapping[str, Any], where: str = "parameters") -> Any:
     """The tree of ``template`` with these values, by either name; errors say what is missing or misshapen.
 
-    >>> fill_tree(HeadParameters(Spec((2, 3)), Spec((2,))), {"matrix": "?"})
+    >>> fill_tree(ClassifierHeadParameters(Spec((2, 3)), Spec((2,))), {"matrix": "?"})
     Traceback (most recent call last):
     headwork.errors.InputError: parameters: 'bias' is missing. Expected 2.
     """

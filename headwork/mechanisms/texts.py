@@ -20,9 +20,9 @@ from headwork.mechanisms.definitions import MASK, TOKENS, check_tokens, model
 from headwork.mechanisms.images import (
     CELL_KINDS,
     SCORES,
+    classifier_head_specs,
     convolution_parameters,
     gather_rows,
-    head_parameters,
     recurrent_layer,
     recurrent_layer_parameters,
     recurrent_layer_steps,
@@ -30,7 +30,7 @@ from headwork.mechanisms.images import (
 from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.layers import encoder_steps
 from headwork.mechanisms.normalisation import normalisation_steps
-from headwork.mechanisms.parameters import Spec, init_tree, node
+from headwork.mechanisms.parameters import Spec, node, spec_tree
 from headwork.mechanisms.transformer import (
     EMBEDDING,
     add_positions,
@@ -58,10 +58,10 @@ class TextEncoderParameters:
 def _text_encoder_parameters(config: TextEncoderConfig) -> TextEncoderParameters:
     width = config.width
     return TextEncoderParameters(
-        init_tree(trees.TableParameters, row=config.vocabulary, width=width),
+        spec_tree(trees.TableParameters, row=config.vocabulary, width=width),
         position_parameters(config.positions, config.max_length, width),
-        init_tree(trees.TableParameters, row=config.token_types, width=width) if config.token_types else None,
-        init_tree(trees.NormalisationParameters, width=width) if config.embedding_normalisation else None,
+        spec_tree(trees.TableParameters, row=config.token_types, width=width) if config.token_types else None,
+        spec_tree(trees.NormalisationParameters, width=width) if config.embedding_normalisation else None,
         encoder_parameters(config),
     )
 
@@ -137,7 +137,7 @@ class SequenceEncoderParameters:
 @dataclass(frozen=True)
 class TextClassifierParameters:
     encoder: Any = node("")
-    head: trees.HeadParameters = node("head")
+    head: trees.ClassifierHeadParameters = node("head")
     ngrams: trees.NGramParameters | None = node("n-grams")
 
 
@@ -152,7 +152,7 @@ def _text_classifier_parameters(config: TextClassifierConfig) -> TextClassifierP
     doubled = both and config.encoder in CELL_KINDS.values()
     shape = config.ngrams, config.classes
     ngrams = trees.NGramParameters(Spec(shape), Spec(shape, "ones", trained=False))
-    head = head_parameters(2 * width if doubled else width, config.classes)
+    head = classifier_head_specs(2 * width if doubled else width, config.classes)
     return TextClassifierParameters(source, head, ngrams if config.ngrams else None)
 
 

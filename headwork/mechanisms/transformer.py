@@ -26,7 +26,7 @@ from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.layers import decoder_layer, decoder_steps, encoder_layer, encoder_steps
 from headwork.mechanisms.linear import multi_head_linear_attention
 from headwork.mechanisms.normalisation import normalisation_steps
-from headwork.mechanisms.parameters import Spec, init_tree, node
+from headwork.mechanisms.parameters import Spec, node, spec_tree
 from headwork.mechanisms.positions import learned_positions, sinusoidal_positions
 from headwork.note import Input, Step, inside, steps_of
 
@@ -46,8 +46,8 @@ def position_parameters(kind: PositionKind, count: int, width: int) -> trees.Tab
 
 
 def stack_parameters(kind: type, config: TransformerConfig) -> trees.StackParameters:
-    layer = init_tree(kind, width=config.width, hidden=config.hidden)
-    last = init_tree(trees.NormalisationParameters, width=config.width) if config.ends_normalised else None
+    layer = spec_tree(kind, width=config.width, hidden=config.hidden)
+    last = spec_tree(trees.NormalisationParameters, width=config.width) if config.ends_normalised else None
     return trees.StackParameters((layer,) * config.depth, last)
 
 
@@ -185,7 +185,7 @@ class LanguageModelParameters:
 
 def _language_model_parameters(config: LanguageModelConfig) -> LanguageModelParameters:
     return LanguageModelParameters(
-        init_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
+        spec_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
         position_parameters(config.positions, config.max_length, config.width),
         encoder_parameters(config),
     )
@@ -223,7 +223,7 @@ class EncoderDecoderParameters:
 
 def _encoder_decoder_parameters(config: EncoderDecoderConfig) -> EncoderDecoderParameters:
     return EncoderDecoderParameters(
-        init_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
+        spec_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
         position_parameters("sinusoidal", config.max_length, config.width),
         encoder_parameters(config),
         decoder_parameters(config),
@@ -279,9 +279,9 @@ def encoder_decoder(
         vectors = side.note("embedding", rows * rows.new_tensor(config.width).sqrt())
         return side.drop(add_positions(vectors, p.positions.table, kernels=side))
 
-    hidden = key_mask(mask)
+    source_keys = key_mask(mask)
     side = kernels.inside("encoder")
-    memory = encoder(p.encoder, config, embed(source, side), mask=hidden, kernels=side)
+    memory = encoder(p.encoder, config, embed(source, side), mask=source_keys, kernels=side)
     side = kernels.inside("decoder")
-    vectors = decoder(p.decoder, config, embed(target, side), memory, memory_mask=hidden, kernels=side)
+    vectors = decoder(p.decoder, config, embed(target, side), memory, memory_mask=source_keys, kernels=side)
     return kernels.note("scores", kernels.linear(vectors, p.embedding.table))

@@ -22,7 +22,7 @@ class NamedNumber(sympy.Dummy):  # type: ignore[misc]
     """A name with its definition; no two are equal, even if they are called the same."""
 
     definition: Any
-    # What is asked of it is kept: others use it in more ways than could be gone through.
+    # Answers are cached, because SymPy queries a number through many code paths.
 
     @cached_property
     def free_symbols(self) -> Any:

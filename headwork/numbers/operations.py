@@ -154,7 +154,7 @@ def _value_cell(tensor: HandTensor, index: Index) -> Expression:
     return Number(tensor.array[index])  # no arithmetic explains it
 
 
-def _first_cell(tensor: HandTensor, index: Index) -> Expression:
+def _operand_cell(tensor: HandTensor, index: Index) -> Expression:
     return _operand_cells(tensor, index)[0]
 
 
@@ -190,7 +190,7 @@ def _masked_fill(array: NDArray[Any], mask: NDArray[Any], *, value: Any) -> NDAr
 
 def _masked_fill_cell(tensor: HandTensor, index: Index) -> Expression:
     hidden = np.broadcast_to(tensor.node.operands[1].array, tensor.shape)[index]
-    return _value_cell(tensor, index) if hidden else _first_cell(tensor, index)
+    return _value_cell(tensor, index) if hidden else _operand_cell(tensor, index)
 
 
 def _tril(array: NDArray[Any], *, diagonal: int) -> NDArray[Any]:
@@ -200,7 +200,7 @@ def _tril(array: NDArray[Any], *, diagonal: int) -> NDArray[Any]:
 
 def _tril_cell(tensor: HandTensor, index: Index) -> Expression:
     above = index[-1] > index[-2] + tensor.node.options["diagonal"]
-    return _value_cell(tensor, index) if above else _first_cell(tensor, index)
+    return _value_cell(tensor, index) if above else _operand_cell(tensor, index)
 
 
 # --- products and sums --------------------------------------------------------------------------
@@ -395,5 +395,5 @@ OPERATIONS: dict[str, Rule] = {
     "gather": _rearranging(lambda x, rows, *, axis: np.take_along_axis(x, _row_numbers(rows), axis)),
     "cat": Rule(lambda *parts, axis: np.concatenate(parts, axis), _cat_cell),
     "constant": Rule(lambda like, *, value: as_numbers(value, like.dtype), _value_cell),
-    "to": Rule(lambda x, *, dtype: as_numbers(x, dtype), _first_cell),
+    "to": Rule(lambda x, *, dtype: as_numbers(x, dtype), _operand_cell),
 }

@@ -21,7 +21,7 @@ from headwork.note import Mechanism, Note, silent
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import as_numbers
 from headwork.numbers.options import read_option
-from headwork.numbers.typed import read_tensor
+from headwork.numbers.parsing import read_tensor
 
 MAX_DEPTH, MAX_PARAMETERS = 1000, 1_000_000
 CONVENTION = "W x; feed-forward x W, as published"

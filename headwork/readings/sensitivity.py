@@ -18,7 +18,7 @@ from headwork.documents.number_format import number_text
 from headwork.errors import InputError, format_shape
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
-from headwork.numbers.typed import read_tensor
+from headwork.numbers.parsing import read_tensor
 from headwork.readings.recording import recorder
 
 BETAS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0)

@@ -231,7 +231,7 @@ class Trace(Renderable):
         """Every step in the limit as one symbol goes to a number, ``oo`` or ``-oo``."""
         from headwork.numbers.limits import limit
         from headwork.numbers.naming import expand_names
-        from headwork.numbers.typed import read_number
+        from headwork.numbers.parsing import read_number
 
         name = read_number(symbol, exact=True)
         target = read_number(str(to), exact=True)

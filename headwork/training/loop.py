@@ -30,7 +30,7 @@ from headwork.training.evaluation import evaluate, losses
 from headwork.training.optimisers import build_optimiser
 from headwork.training.preparation import PreparedRun
 from headwork.training.progress import Progress
-from headwork.training.recipes import as_text
+from headwork.training.recipes import run_to_json
 from headwork.training.seeds import DROPOUT, derive_seed
 
 METRICS_INTERVAL = 50  # steps between two lines in metrics.jsonl
@@ -67,7 +67,7 @@ class Trainer:
         self.run, self.prepared, self.processes, self.log = prepared.run, prepared, processes, log
         self.model = model.to(processes.device)
         self.optimiser = build_optimiser(self.model, self.run)
-        self.eager: nn.Module = processes.average_gradients(self.model)
+        self.eager: nn.Module = processes.wrap_model(self.model)
         self.compiled: Callable[..., Tensor] | None = None
         self.steps_per_epoch = -(-len(prepared.training.labels) // self.run.batch_size)
         self.total_steps = self.steps_per_epoch * self.run.epochs
@@ -131,7 +131,7 @@ class Trainer:
         """Write the checkpoint of a step into the folder of the run."""
         content = {
             **vars(state),
-            "config": json.loads(as_text(self.run)),
+            "config": json.loads(run_to_json(self.run)),
             "facts": asdict(self.prepared.info),
             "processes": self.processes.world_size,
             "threads": torch.get_num_threads(),

@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from headwork.errors import InputError
 from headwork.numbers.exact import as_single_fraction, decimal, exact_text, sign
 from headwork.numbers.limits import limit
-from headwork.numbers.typed import read_number
+from headwork.numbers.parsing import read_number
 
 x, b = sympy.Symbol("x", real=True), sympy.Symbol("beta", real=True)
 atoms = st.one_of(

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor, cat, stack
 from headwork.numbers.exact import decimal
-from headwork.numbers.typed import tensor_from_lists
+from headwork.numbers.parsing import tensor_from_lists
 
 settings.register_profile("quick", max_examples=25, deadline=None)
 settings.load_profile("quick")

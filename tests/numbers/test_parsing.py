@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from headwork.errors import InputError
 from headwork.numbers import entries, pasted, typed
 from headwork.numbers.exact import decimal, exact_text
-from headwork.numbers.typed import SymbolInDecimals, read_number, read_tensor, tensor_from_lists
+from headwork.numbers.parsing import SymbolInDecimals, read_number, read_tensor, tensor_from_lists
 
 NUMBERS = [
     ("2", 2),
@@ -253,7 +253,7 @@ ERRORS = [
     (r"2\frac{3}{2}", "write \\+ between for a sum"),
     (r"\foo{2}", r"the LaTeX command \\foo is not known"),
     (r"\begin{tabular}{c}1\end{tabular}", "not a matrix"),
-    ("{1, 2}", "braces make no list"),
+    ("{1, 2}", "braces cannot be used for a list"),
     ("1 == 1", "unexpected character '='"),
     ("1e", "not expected there"),
     ("floor(oo)", "not a number|not a fraction"),
