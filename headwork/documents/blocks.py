@@ -164,7 +164,7 @@ class Value:
     formula: str = ""
     axes: tuple[str, ...] = ()
     digits: int = 4
-    names: tuple[Any, ...] = ()  # that stand for its long exact numbers, each with its ``definition``
+    abbreviations: tuple[Any, ...] = ()  # of its long exact numbers, each with its ``definition``
     shown_with_step: bool = False  # a parameter of the next value
 
     @property

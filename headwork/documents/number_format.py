@@ -26,9 +26,9 @@ def decimal_value(value: Any) -> float | None:
     """A number, exact or not, as a float; None where symbols remain."""
     if not hasattr(value, "free_symbols"):
         return float(value)
-    from headwork.numbers.exact import decimal
+    from headwork.numbers.exact import to_float
 
-    return decimal(value)
+    return to_float(value)
 
 
 def number_text(value: Any, digits: int) -> str:
@@ -70,12 +70,12 @@ def number_latex(value: Any, digits: int) -> str:
 
 def definitions(value: Value, *, latex: bool = False) -> list[str]:
     """What the names of a value stand for, in text or LaTeX."""
-    if not value.names:  # then SymPy is not needed, which takes a second to import
+    if not value.abbreviations:  # then SymPy is not needed, which takes a second to import
         return []
     from headwork.numbers.exact import exact_latex, exact_text
 
     written, sign = (exact_latex, r"\approx") if latex else (exact_text, "=")
-    pairs = ((name, name.definition) for name in value.names)
+    pairs = ((name, name.definition) for name in value.abbreviations)
     return [f"{written(n)} = {written(d)} {sign} {number_text(d, value.digits)}" for n, d in pairs]
 
 

@@ -219,7 +219,7 @@ def steps_per_head(attention: Callable[..., Tensor]) -> tuple[Step, ...]:
     *MULTI_HEAD_CARDS,
     *steps_per_head(attention),
     *JOINED_STEPS,
-    gather=partial(group_parameters, AttentionParameters),
+    build_parameters=partial(group_parameters, AttentionParameters),
 )
 def multi_head_attention(
     tokens: Tensor,

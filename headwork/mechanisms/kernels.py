@@ -72,7 +72,7 @@ class Kernels:
     def normalisation(self, tokens: Tensor, p: trees.NormalisationParameters, **options: Any) -> Tensor:
         return self.call(layer_normalisation, tokens, p.scale, p.shift, **options)
 
-    def convolution(self, signal: Tensor, p: trees.ConvolutionParameters) -> Tensor:
+    def convolution_relu(self, signal: Tensor, p: trees.ConvolutionParameters) -> Tensor:
         """Along one axis or two, the size kept by padding; then ReLU."""
         convolve = convolution_1d if len(p.filters.shape) == 3 else convolution_2d
         padding = p.filters.shape[-1] // 2

@@ -191,7 +191,7 @@ def check_chunks(query: Tensor, key: Tensor, mask: Mask, chunk: int) -> None:
     *MULTI_HEAD_CARDS,
     *steps_per_head(linear_attention),
     *JOINED_STEPS,
-    gather=partial(group_parameters, AttentionParameters),
+    build_parameters=partial(group_parameters, AttentionParameters),
 )
 def multi_head_linear_attention(
     tokens: Tensor,

@@ -27,7 +27,7 @@ def parameter(symbol: str, axes: str, about: str, **more: str) -> Any:
     return field(default=None, metadata={"card": (symbol, axes, about), **more})
 
 
-def node(scope: str, prefix: str = "", suffix: str = "") -> Any:
+def subtree(scope: str, prefix: str = "", suffix: str = "") -> Any:
     """A field that holds a node, with its scope in paths; by hand its parameters are named by affixes."""
     return field(default=None, metadata={"scope": scope, "prefix": prefix, "suffix": suffix})
 
@@ -79,28 +79,28 @@ class NormalisationParameters:
 
 @dataclass(frozen=True)
 class EncoderLayerParameters:
-    attention: AttentionParameters = node("attention")
-    normalisation_1: NormalisationParameters = node("normalisation 1", suffix="_1")
-    normalisation_2: NormalisationParameters = node("normalisation 2", suffix="_2")
-    feed_forward: FeedForwardParameters = node("feed-forward")
+    attention: AttentionParameters = subtree("attention")
+    normalisation_1: NormalisationParameters = subtree("normalisation 1", suffix="_1")
+    normalisation_2: NormalisationParameters = subtree("normalisation 2", suffix="_2")
+    feed_forward: FeedForwardParameters = subtree("feed-forward")
 
 
 @dataclass(frozen=True)
 class DecoderLayerParameters:
-    attention: AttentionParameters = node("attention")
-    normalisation_1: NormalisationParameters = node("normalisation 1", suffix="_1")
-    normalisation_2: NormalisationParameters = node("normalisation 2", suffix="_2")
-    normalisation_3: NormalisationParameters = node("normalisation 3", suffix="_3")
-    feed_forward: FeedForwardParameters = node("feed-forward")
-    cross_attention: AttentionParameters = node("cross-attention", prefix="cross_")
+    attention: AttentionParameters = subtree("attention")
+    normalisation_1: NormalisationParameters = subtree("normalisation 1", suffix="_1")
+    normalisation_2: NormalisationParameters = subtree("normalisation 2", suffix="_2")
+    normalisation_3: NormalisationParameters = subtree("normalisation 3", suffix="_3")
+    feed_forward: FeedForwardParameters = subtree("feed-forward")
+    cross_attention: AttentionParameters = subtree("cross-attention", prefix="cross_")
 
 
 @dataclass(frozen=True)
 class StackParameters:
     """Blocks one after another, and the normalisation at their end where there is one."""
 
-    blocks: tuple[Any, ...] = node("block")
-    normalisation: NormalisationParameters | None = node("normalisation")
+    blocks: tuple[Any, ...] = subtree("block")
+    normalisation: NormalisationParameters | None = subtree("normalisation")
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ class RecurrentParameters:
 class RecurrentLayerParameters:
     """One direction or both."""
 
-    forwards: RecurrentParameters = node("forwards")
-    backwards: RecurrentParameters | None = node("backwards")
+    forwards: RecurrentParameters = subtree("forwards")
+    backwards: RecurrentParameters | None = subtree("backwards")
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.layers import decoder_layer, decoder_steps, encoder_layer, encoder_steps
 from headwork.mechanisms.linear import multi_head_linear_attention
 from headwork.mechanisms.normalisation import normalisation_steps
-from headwork.mechanisms.parameters import Spec, node, spec_tree
+from headwork.mechanisms.parameters import Spec, spec_tree, subtree
 from headwork.mechanisms.positions import learned_positions, sinusoidal_positions
 from headwork.note import Input, Step, inside, steps_of
 
@@ -34,7 +34,7 @@ EMBEDDING = Step("embedding", "E", r"T_{x}", "token width")
 
 
 # --- parameters -------------------------------------------------------------------------------------
-def position_parameters(kind: PositionKind, count: int, width: int) -> trees.TableParameters:
+def position_specs(kind: PositionKind, count: int, width: int) -> trees.TableParameters:
     """One row per position, learned, or of sinusoids."""
     if kind == "learned":
         return trees.TableParameters(Spec((count, width), "small"))
@@ -45,14 +45,14 @@ def position_parameters(kind: PositionKind, count: int, width: int) -> trees.Tab
     return trees.TableParameters(Spec((count, width), trained=False, values=rows))
 
 
-def stack_parameters(kind: type, config: TransformerConfig) -> trees.StackParameters:
+def stack_specs(kind: type, config: TransformerConfig) -> trees.StackParameters:
     layer = spec_tree(kind, width=config.width, hidden=config.hidden)
     last = spec_tree(trees.NormalisationParameters, width=config.width) if config.ends_normalised else None
     return trees.StackParameters((layer,) * config.depth, last)
 
 
-encoder_parameters = partial(stack_parameters, trees.EncoderLayerParameters)
-decoder_parameters = partial(stack_parameters, trees.DecoderLayerParameters)
+encoder_specs = partial(stack_specs, trees.EncoderLayerParameters)
+decoder_specs = partial(stack_specs, trees.DecoderLayerParameters)
 
 
 # --- cards of the steps -----------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def _stack(
     return scoped.normalisation(tokens, parameters.normalisation, epsilon=config.epsilon)
 
 
-@model("encoder", encoder_parameters, partial(stack_steps, encoder_steps), VECTORS, check=check_vectors)
+@model("encoder", encoder_specs, partial(stack_steps, encoder_steps), VECTORS, check=check_vectors)
 def encoder(
     parameters: trees.StackParameters,
     config: TransformerConfig,
@@ -139,7 +139,7 @@ def encoder(
 
 @model(
     "decoder",
-    decoder_parameters,
+    decoder_specs,
     partial(stack_steps, decoder_steps),
     VECTORS,
     Input("memory", "M", "batch key width"),
@@ -178,16 +178,16 @@ def key_mask(mask: Tensor | None) -> Tensor | None:
 
 @dataclass(frozen=True)
 class LanguageModelParameters:
-    embedding: trees.TableParameters = node("embedding")
-    positions: trees.TableParameters = node("positions")
-    transformer: trees.StackParameters = node("")
+    embedding: trees.TableParameters = subtree("embedding")
+    positions: trees.TableParameters = subtree("positions")
+    transformer: trees.StackParameters = subtree("")
 
 
 def _language_model_parameters(config: LanguageModelConfig) -> LanguageModelParameters:
     return LanguageModelParameters(
         spec_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
-        position_parameters(config.positions, config.max_length, config.width),
-        encoder_parameters(config),
+        position_specs(config.positions, config.max_length, config.width),
+        encoder_specs(config),
     )
 
 
@@ -215,18 +215,18 @@ def language_model(
 
 @dataclass(frozen=True)
 class EncoderDecoderParameters:
-    embedding: trees.TableParameters = node("embedding")
-    positions: trees.TableParameters = node("positions")
-    encoder: trees.StackParameters = node("encoder")
-    decoder: trees.StackParameters = node("decoder")
+    embedding: trees.TableParameters = subtree("embedding")
+    positions: trees.TableParameters = subtree("positions")
+    encoder: trees.StackParameters = subtree("encoder")
+    decoder: trees.StackParameters = subtree("decoder")
 
 
 def _encoder_decoder_parameters(config: EncoderDecoderConfig) -> EncoderDecoderParameters:
     return EncoderDecoderParameters(
         spec_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
-        position_parameters("sinusoidal", config.max_length, config.width),
-        encoder_parameters(config),
-        decoder_parameters(config),
+        position_specs("sinusoidal", config.max_length, config.width),
+        encoder_specs(config),
+        decoder_specs(config),
     )
 
 
@@ -247,10 +247,10 @@ def _encoder_decoder_steps(config: EncoderDecoderConfig) -> tuple[Step, ...]:
 
 
 def _check_pair(
-    name: str, config: Any, source: Tensor, target: Tensor, mask: Tensor = None, *, values: bool = True
+    name: str, config: Any, source: Tensor, target: Tensor, mask: Tensor = None, *, check_values: bool = True
 ) -> None:
-    check_tokens("source", config, source, mask, values=values)
-    check_tokens("target", config, target, values=values)
+    check_tokens("source", config, source, mask, check_values=check_values)
+    check_tokens("target", config, target, check_values=check_values)
 
 
 @model(

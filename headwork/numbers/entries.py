@@ -109,7 +109,10 @@ class _EntryParser:
         if not (word in FUNCTIONS or word in ("(", "pi") or power):
             return ""
         if divided:
-            raise unreadable(self.text, f"ambiguous: does the division include {word!r}? Write 1/(2*sqrt(2)) or (1/2)*sqrt(2).")
+            raise unreadable(
+                self.text,
+                f"ambiguous: does the division include {word!r}? Write 1/(2*sqrt(2)) or (1/2)*sqrt(2).",
+            )
         return "*"
 
     def unary(self) -> Any:

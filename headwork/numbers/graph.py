@@ -14,7 +14,7 @@ TensorKey = str | Node  # a tensor by its label, or by how it came about
 
 
 class OperationEdit(NamedTuple):
-    """One operation of a step, by its index, and what stands there ``instead``.
+    """One operation of a step, by its position, and what stands there ``instead``.
 
     That is a ``Node`` whose operands are again nodes, or numbers (0 is the first operand of the operation),
     tensors of the graph or labels of known tensors; or one of these by itself. In place of a ``matmul``, 0
@@ -22,7 +22,7 @@ class OperationEdit(NamedTuple):
     ``Node("matmul", (0, "key"), {})`` takes another.
     """
 
-    index: int
+    position: int
     instead: Any
 
 

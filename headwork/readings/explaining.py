@@ -129,7 +129,7 @@ def _explain_once(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact:
         digits=settings["digits"],
         replaced=replacing,
         rerun=rerun,
-        names=names,
+        abbreviations=names,
         simplified=simplified,
     )
     if not simplified:

@@ -75,17 +75,20 @@ def model_as_mechanism(
         return definition.function(parameters, config, *inputs, kernels=PLAIN.with_note(note), **options)
 
     function.__doc__ = definition.function.__doc__
-    one, signature = inspect.Parameter, inspect.signature(definition.function).parameters
-    required = [card.name for card in definition.inputs if signature[card.name].default is one.empty]
+    Parameter, signature = inspect.Parameter, inspect.signature(definition.function).parameters
+    required = [card.name for card in definition.inputs if signature[card.name].default is Parameter.empty]
     mechanism = Mechanism(
         slug=definition.slug,
         function=function,
         inputs=(*definition.inputs, *parameters.values()),
         steps=definition.steps(config),
-        options={n: one(n, one.KEYWORD_ONLY, default=getattr(config, n, None)) for n in (*hints, *masks)},
+        options={
+            n: Parameter(n, Parameter.KEYWORD_ONLY, default=getattr(config, n, None))
+            for n in (*hints, *masks)
+        },
         option_types=hints | dict.fromkeys(masks, Mask),
         required=(*required, *(path for path in parameters if path not in optional and path not in values)),
-        gather=lambda trained: fill_tree(template, {**nothing, **trained}, definition.slug),
+        build_parameters=lambda trained: fill_tree(template, {**nothing, **trained}, definition.slug),
     )
     return mechanism, values
 

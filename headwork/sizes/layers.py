@@ -170,7 +170,7 @@ SizeOrLetter = int | str
 
 
 def _symbolic_convolution(
-    inputs: Size | str, kernel: Size | str, stride: SizeOrLetter, padding: SizeOrLetter, maps: int
+    inputs: Size | str, kernel: Size | str, stride: SizeOrLetter, padding: SizeOrLetter, kernel_count: int
 ) -> Ledger:
     """The output size and the weights along one axis, as formulas.
 
@@ -190,7 +190,7 @@ def _symbolic_convolution(
     if stride != 1:
         formula = rf"\left\lfloor \frac{{{span}}}{{{stride}}} \right\rfloor + 1"
         size = f"floor(({span})/{stride}) + 1"
-    share = "" if maps == 1 else rf"{maps} \cdot "
+    share = "" if kernel_count == 1 else rf"{kernel_count} \cdot "
     rows = {
         "output": ("N", formula, "how often the kernel fits"),
         "weights": ("", f"{share}{kernel}", "one kernel for all positions"),

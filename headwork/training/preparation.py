@@ -28,7 +28,7 @@ from headwork.training.initialisation import (
 )
 from headwork.training.recipes import RunConfig, TextRunConfig, VisionRunConfig
 from headwork.training.run_folders import DataInfo, load_data
-from headwork.training.seeds import INITIALISATION, derive_seed
+from headwork.training.seeds import INITIALISATION_STREAM, derive_seed
 
 Data = Images | Texts
 
@@ -50,7 +50,7 @@ class PreparedRun:
         """A new model, initialised by the seed; on a pretrained encoder where the run names one."""
         config: Any = self.run.model  # type: ignore[attr-defined]
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive_seed(INITIALISATION, self.run.seed))
+            torch.manual_seed(derive_seed(INITIALISATION_STREAM, self.run.seed))
             if self.encoder is None:
                 model = build_classifier(config)
                 if getattr(self.run, "initialisation", "random") == "convolution":

@@ -333,11 +333,11 @@ def lock_folder(folder: Path, processes: ProcessGroup) -> Iterator[None]:
 
 
 # --- checks -------------------------------------------------------------------------------------
-def check_new_folder(folder: Path, processes: int) -> None:
+def check_new_folder(folder: Path, world_size: int) -> None:
     if (folder / CONFIG).exists():
         kept = checkpoints.step_folders(folder)
         step = f" (step {checkpoints.step_of(kept[-1]):,})" if kept else ""
-        command = checkpoints.resume_command(folder, processes)
+        command = checkpoints.resume_command(folder, world_size)
         raise InputError(
             f"{folder} holds a run already{step}. Resume with: {command}, or choose another --out."
         )

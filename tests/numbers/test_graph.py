@@ -14,7 +14,7 @@ from headwork.errors import InputError
 from headwork.mechanisms import attention, feed_forward, self_attention
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor, cat, stack
 from headwork.numbers.arithmetic import Cell, Expression, Number
-from headwork.numbers.exact import decimal
+from headwork.numbers.exact import to_float
 from headwork.numbers.graph import OperationEdit, evaluate, recompute, results_since_labels
 from headwork.numbers.operations import OPERATIONS, Node
 from headwork.numbers.parsing import tensor_from_lists
@@ -118,15 +118,15 @@ def test_the_arithmetic_of_a_cell_gives_the_cell(example: Any, kind: Any) -> Non
     result = result_of(example, kind)
     assert result.exact == (kind is exact)
     for index in np.ndindex(result.shape):
-        value = decimal(sympy.sympify(result.array[index]))
-        assert decimal(worked_out(result.derivation(index))) == pytest.approx(value, rel=1e-14, abs=1e-14)
+        value = to_float(sympy.sympify(result.array[index]))
+        assert to_float(worked_out(result.derivation(index))) == pytest.approx(value, rel=1e-14, abs=1e-14)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=example_id)
 def test_exact_numbers_and_shapes_agree_with_decimals(example: Any) -> None:
     name, arrays, options = example
     ours, theirs = result_of(example, HandTensor), result_of(example, exact)
-    found = np.array([decimal(x) for x in theirs.array.flat]).reshape(theirs.shape)
+    found = np.array([to_float(x) for x in theirs.array.flat]).reshape(theirs.shape)
     np.testing.assert_allclose(found, ours.array, rtol=1e-14, atol=1e-14)
     shapes = tuple(ShapeTensor(np.shape(array), OperationCount()) for array in arrays)
     if name != "constant":
@@ -256,7 +256,7 @@ def test_edits_of_one_operation(step: str, edit: OperationEdit, expected: Any) -
     result = recompute(results_since_labels(STEPS[step]), [edit], STEPS)
     np.testing.assert_allclose(result.array, expected, rtol=1e-13, atol=1e-13)
     for index in np.ndindex(result.shape):
-        assert decimal(worked_out(result.derivation(index))) == pytest.approx(expected[index], rel=1e-13)
+        assert to_float(worked_out(result.derivation(index))) == pytest.approx(expected[index], rel=1e-13)
 
 
 def test_an_edit_starts_from_the_given_numbers() -> None:
