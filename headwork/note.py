@@ -67,15 +67,15 @@ class Step:
     ``{W_q}`` in a formula stands for the matrix as the convention applies it: ``W_q^\top`` where rows are
     multiplied by ``W x``; ``{memory}`` for the memory where there is one, else the tokens; ``{masked|S}`` for
     the symbol of the step ``masked`` where it is taken, else ``S``; ``block <`` in it for the block before.
-    ``columns`` is the formula with tokens as columns. ``when`` names the option or input without which the
-    step is not taken, or says when it is. ``step *`` in a name stands for any number.
+    ``column_formula`` is the one with tokens as columns. ``when`` names the option or input without which
+    the step is not taken, or says when it is. ``step *`` in a name stands for any number.
     """
 
     name: str
     symbol: str
     formula: str
     axes: str
-    columns: str = ""
+    column_formula: str = ""
     when: str = ""
 
     def matches(self, path: str) -> bool:
@@ -191,10 +191,10 @@ def steps_of(
         return pattern.sub(lambda match: (symbols or {})[match[0]], text).replace("{memory}", memory)
 
     def adapt(step: Step) -> Step:
-        symbol, formula, columns = map(renamed, (step.symbol, step.formula, step.columns))
+        symbol, formula, columns = map(renamed, (step.symbol, step.formula, step.column_formula))
         if always_x_W:
             formula, columns = MATRIX.sub(r"\1", formula), MATRIX.sub(r"\1^\\top", columns)
         path = f"{scope}/{step.name}" if scope else step.name
-        return replace(step, name=path, symbol=symbol, formula=formula, columns=columns)
+        return replace(step, name=path, symbol=symbol, formula=formula, column_formula=columns)
 
     return tuple(adapt(step) for step in get_mechanism(function.__name__).steps)

@@ -82,7 +82,7 @@ class PythonTokenizer:
         vocabulary: dict[str, int] = _get(model, "vocab", dict)
         added = _added_tokens(data.get("added_tokens") or [], vocabulary)
         self.token_ids = {**vocabulary, **added}
-        self.token_names = {number: name for name, number in self.token_ids.items()}
+        self.token_names = {token_id: name for name, token_id in self.token_ids.items()}
         self.prefix, self.suffix = _special_tokens(data.get("post_processor"))
         if not all(
             type(n) is int and 0 <= n < 2**31 for n in (*self.token_names, *self.prefix, *self.suffix)
@@ -118,9 +118,9 @@ class PythonTokenizer:
             del ids[max(0, self.max_length - len(self.prefix) - len(self.suffix)) :]
         return [*self.prefix, *ids, *self.suffix]
 
-    def token_text(self, number: int) -> str:
+    def token_text(self, token_id: int) -> str:
         """What a token stands for."""
-        name = self.token_names[number]
+        name = self.token_names[token_id]
         if not self.byte_level or not set(name) <= CHAR_TO_BYTE.keys():
             return name
         return bytes(CHAR_TO_BYTE[letter] for letter in name).decode(errors="replace")

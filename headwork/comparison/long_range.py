@@ -30,7 +30,7 @@ from headwork.mechanisms.configs import TransformerConfig
 from headwork.mechanisms.fused import FUSED
 from headwork.mechanisms.images import classifier_head_specs, recurrent_layer, recurrent_layer_specs
 from headwork.mechanisms.parameters import TableParameters, spec_tree
-from headwork.mechanisms.texts import token_convolution_parameters, token_convolutions
+from headwork.mechanisms.texts import token_convolution_specs, token_convolutions
 from headwork.mechanisms.transformer import add_positions, encoder, encoder_specs, position_specs
 from headwork.models.model import Parameters
 from headwork.training.runs import threads
@@ -96,7 +96,7 @@ class LastTokenClassifier(nn.Module):
             template = encoder_specs(config)
             self.read = lambda tree, vectors: encoder(tree, config, vectors, kernels=FUSED)
         elif family.kind == "convolution":
-            template = token_convolution_parameters(width, 2, TAPS)
+            template = token_convolution_specs(width, 2, TAPS)
             self.read = partial(token_convolutions, kernels=FUSED)
         else:
             template = recurrent_layer_specs(width, width, family.cell, bidirectional=False)

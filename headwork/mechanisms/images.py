@@ -63,7 +63,7 @@ def _vision_parameters(config: VisionTransformerConfig) -> VisionParameters:
 
     positions = position_specs(config.positions, first + side**2, width)
     if config.positions == "sinusoidal":
-        positions = trees.TableParameters(Spec((first + side**2, width), trained=False, values=grid))
+        positions = trees.TableParameters(Spec((first + side**2, width), trained=False, constant=grid))
     shape = (width, config.channels, config.patch_size, config.patch_size)
     return VisionParameters(
         trees.ConvolutionParameters(Spec(shape, "flat matrix"), Spec((width,))),

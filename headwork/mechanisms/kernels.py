@@ -102,9 +102,9 @@ class Kernels:
         product = project(rows.unsqueeze(-2), matrix, "the matrix").squeeze(-2)
         return add_bias(product, bias, "the bias")
 
-    def embed(self, table: Tensor, numbers: Tensor) -> Tensor:
-        """The rows of a table by their numbers."""
-        return table[numbers]
+    def embed(self, table: Tensor, indices: Tensor) -> Tensor:
+        """The rows of a table by their indices."""
+        return table[indices]
 
 
 PLAIN = Kernels()

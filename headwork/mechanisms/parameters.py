@@ -37,14 +37,14 @@ class Spec:
     """A parameter before it has numbers: its shape and how a new one is drawn.
 
     "matrix": uniform within sqrt(6 / (rows + columns)) (Glorot & Bengio 2010), with "flat matrix" as if it
-    had two axes; "rows": normal, of length about 1; "small": normal, of deviation 0.02. ``values`` makes a
+    had two axes; "rows": normal, of length about 1; "small": normal, of deviation 0.02. ``constant`` makes a
     table that is neither trained nor saved, of the kind of a given tensor.
     """
 
     shape: tuple[int, ...]
     draw: Draw = "zeros"
     trained: bool = True
-    values: Callable[[Tensor], Tensor] | None = None
+    constant: Callable[[Tensor], Tensor] | None = None
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class TextEncoderParameters:
     transformer: trees.StackParameters = subtree("")
 
 
-def _text_encoder_parameters(config: TextEncoderConfig) -> TextEncoderParameters:
+def _text_encoder_specs(config: TextEncoderConfig) -> TextEncoderParameters:
     width = config.width
     return TextEncoderParameters(
         spec_tree(trees.TableParameters, row=config.vocabulary, width=width),
@@ -78,7 +78,7 @@ def keep_positions(values: Tensor, positions: Tensor | None) -> Tensor:
 
 @model(
     "text-encoder",
-    _text_encoder_parameters,
+    _text_encoder_specs,
     _text_encoder_steps,
     TOKENS,
     MASK,
@@ -112,7 +112,7 @@ def text_encoder(
     return encoder(p.transformer, config, kernels.drop(vectors), mask=mask, kernels=kernels)
 
 
-def token_convolution_parameters(width: int, depth: int, taps: int = KERNEL_SIZE) -> trees.StackParameters:
+def token_convolution_specs(width: int, depth: int, taps: int = KERNEL_SIZE) -> trees.StackParameters:
     return trees.StackParameters((convolution_specs(width, width, taps),) * depth)
 
 
@@ -143,9 +143,9 @@ class TextClassifierParameters:
 
 def _text_classifier_parameters(config: TextClassifierConfig) -> TextClassifierParameters:
     width, both = config.width, config.bidirectional
-    source: Any = _text_encoder_parameters(config)
+    source: Any = _text_encoder_specs(config)
     if config.encoder != "transformer":
-        body: Any = token_convolution_parameters(width, config.depth)
+        body: Any = token_convolution_specs(width, config.depth)
         if config.encoder != "convolution":
             body = recurrent_layer_specs(width, width, config.encoder, both)
         source = SequenceEncoderParameters(source.embedding, body)

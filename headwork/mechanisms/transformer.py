@@ -42,7 +42,7 @@ def position_specs(kind: PositionKind, count: int, width: int) -> trees.TablePar
     def rows(like: Tensor) -> Tensor:
         return sinusoidal_positions(like.new_tensor(list(range(count))), width=width)
 
-    return trees.TableParameters(Spec((count, width), trained=False, values=rows))
+    return trees.TableParameters(Spec((count, width), trained=False, constant=rows))
 
 
 def stack_specs(kind: type, config: TransformerConfig) -> trees.StackParameters:
@@ -64,8 +64,8 @@ def stack_steps(
 
     def within(step: Step) -> Step:
         before = ",positions/output,embedding normalisation/output,block </output|X}"
-        formula, columns = (text.replace("|X}", before) for text in (step.formula, step.columns))
-        return replace(step, name=f"{scope}block */{step.name}", formula=formula, columns=columns)
+        formula, columns = (text.replace("|X}", before) for text in (step.formula, step.column_formula))
+        return replace(step, name=f"{scope}block */{step.name}", formula=formula, column_formula=columns)
 
     steps = tuple(map(within, layer(attention)))
     rows = f"{{block {config.depth - 1}/output|X}}"

@@ -33,9 +33,9 @@ MODELS: "dict[str, type[Model]]" = {}  # by the name of the class, as saved fold
 def initialise_parameter(spec: Spec) -> Tensor:
     """A new tensor, as ``Spec`` describes it."""
     shape = spec.shape
-    if spec.values is not None:
+    if spec.constant is not None:
         table = torch.empty(*shape)
-        return table if table.is_meta else table.copy_(spec.values(torch.zeros((), dtype=torch.float64)))
+        return table if table.is_meta else table.copy_(spec.constant(torch.zeros((), dtype=torch.float64)))
     if spec.draw == "rows":
         return torch.randn(*shape) / math.sqrt(shape[-1])
     if spec.draw == "small":
@@ -57,7 +57,7 @@ class Parameters(nn.Module):
             if isinstance(value, Spec) and value.trained:
                 value = nn.Parameter(initialise_parameter(value))
             elif isinstance(value, Spec):
-                self.register_buffer(name, initialise_parameter(value), persistent=value.values is None)
+                self.register_buffer(name, initialise_parameter(value), persistent=value.constant is None)
                 continue
             elif isinstance(value, tuple):
                 value = nn.ModuleList(Parameters(child) for child in value)

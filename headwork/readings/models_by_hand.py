@@ -62,7 +62,7 @@ def model_as_mechanism(
         for path, card in parameters.items()
         if "none is" in card.about and not ("identity" in card.about and len(set(initial[path].shape)) > 1)
     }
-    values = {path: _fixed(leaf, exact) for path, leaf in initial.items() if leaf.values is not None}
+    values = {path: _fixed(leaf, exact) for path, leaf in initial.items() if leaf.constant is not None}
     if random is not None:
         values = _drawn(initial, random) | values
     nothing = dict.fromkeys(optional)
@@ -124,8 +124,8 @@ def _sizes(definition: Definition, given: Mapping[str, Any], exact: bool) -> dic
 
 
 def _fixed(leaf: Spec, exact: bool) -> Any:
-    assert leaf.values is not None
-    return leaf.values(HandTensor(as_numbers(0, np.dtype(object if exact else float)))).array
+    assert leaf.constant is not None
+    return leaf.constant(HandTensor(as_numbers(0, np.dtype(object if exact else float)))).array
 
 
 def _drawn(initial: Mapping[str, Spec], seed: int) -> dict[str, Any]:
