@@ -18,7 +18,11 @@ EXAMPLES: dict[str, dict[str, Any]] = load_package_toml(__file__, "examples.toml
 
 @dataclass(frozen=True)
 class Misconception:
-    """One known mistake. ``counter_example`` is a small problem, mechanism first, that shows it."""
+    """One known mistake. ``counter_example`` is a small problem, mechanism first, that shows it.
+
+    ``bits`` says how much rarer it is than a common one, ``chosen_for`` whether exercises are drawn so that
+    it shows: to add such a one changes what is drawn.
+    """
 
     slug: str
     sentence: str
@@ -26,6 +30,8 @@ class Misconception:
     edit: Edit
     counter_example: Mapping[str, Any]
     evidence: Evidence | None = None
+    bits: float = 0.0
+    chosen_for: bool = True
 
 
 MISCONCEPTIONS: dict[str, Misconception] = {}

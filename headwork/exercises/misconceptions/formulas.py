@@ -1,0 +1,71 @@
+"""Mistakes that are one formula each, as data: the formulas of ``formulas.toml``."""
+
+from collections.abc import Mapping
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from headwork.exercises.case import Edit, RunView
+from headwork.exercises.misconceptions.registry import EXAMPLES, MISCONCEPTIONS, Misconception
+from headwork.files import load_package_toml
+
+FUNCTIONS: dict[str, Any] = {
+    "__builtins__": {},
+    "abs": abs,
+    "arange": np.arange,
+    "ceil": np.ceil,
+    "len": len,
+    "max": max,
+    "root": np.sqrt,
+    "where": np.where,
+}
+HEIGHTS, WIDTHS = ("down", "output height"), ("across", "output width")
+SIDES = dict.fromkeys(HEIGHTS, "height") | dict.fromkeys(WIDTHS, "width")
+
+
+class Names(dict[str, Any]):
+    """The names in a formula: inputs, options and earlier steps of a run."""
+
+    def __init__(self, run: RunView) -> None:
+        super().__init__(shape=lambda *sizes: np.array(sizes, float))
+        self.run = run
+
+    def __missing__(self, name: str) -> Any:
+        if name in FUNCTIONS:
+            raise KeyError(name)
+        if name == "length":  # of what a step counts along
+            return getattr(self.run, SIDES.get(self.run.path, "size"))
+        if name == "span" and not self.run.has_step("span"):
+            return self["length"] + 2 * self["padding"] - self["kernel"]
+        if name == "newest":
+            return self["inputs"][self["time_step"]]
+        if name == "old":
+            before = self["time_step"] - 1
+            return self.run.recorded[f"step {before}/state"] if before >= 0 else self["h_0"]
+        if name == "exponents":
+            return np.arange(len(self["inputs"]))[::-1]
+        return getattr(self.run, name)
+
+
+def formula_mistake(
+    slug: str, group: Mapping[str, Any], text: str, sentence: str, bits: float
+) -> Misconception:
+    """A mistake that is one formula at the steps of its group."""
+    code: list[CodeType] = []
+
+    def change(run: RunView) -> Any:
+        if not code:  # compiled when it is needed
+            code.append(compile(text, slug, "eval"))
+        return eval(code[0], FUNCTIONS, Names(run))
+
+    edit = Edit(steps=dict.fromkeys(group["at"].split(", "), change))
+    example = EXAMPLES[group["example"]]
+    return Misconception(slug, sentence, tuple(group["on"]), edit, example, bits=bits, chosen_for=False)
+
+
+for _group in load_package_toml(__file__, "formulas.toml").values():
+    for _slug, (_text, _sentence, *_bits) in _group["formulas"].items():
+        if _slug in MISCONCEPTIONS:
+            raise ValueError(f"two mistakes are called {_slug}")
+        MISCONCEPTIONS[_slug] = formula_mistake(_slug, _group, _text, _sentence, *_bits or [0.0])
