@@ -56,6 +56,25 @@ def convolution_bias_forgotten(run: RunView) -> Any:
     return {"bias": None} if run.has("bias") else None
 
 
+@misconception(on=("convolution-1d",), counter_example="convolution", chosen_for=False)
+def window_over_the_end(run: RunView) -> Any:
+    """there is one window too many: the last one reaches over the end, as if a zero came there"""
+    ends = [(0, 0)] * (run.signal.ndim - 1) + [(0, run.stride)]
+    return {"signal": np.pad(run.signal, ends)}
+
+
+@misconception(on=("convolution-1d", "toeplitz"), counter_example="three-taps", chosen_for=False)
+def last_tap_unread(run: RunView) -> Any:
+    """the kernel is read without its last tap, as if it were shorter, so there are more windows"""
+    return {"kernel": run.kernel[..., :-1]} if run.kernel.shape[-1] > 2 else None
+
+
+@misconception(on=("convolution-1d", "toeplitz"), counter_example="toeplitz-stride", chosen_for=False)
+def moved_by_its_length(run: RunView) -> Any:
+    """the kernel moves by its own length, so that windows do not overlap; it moves by the stride"""
+    return {"stride": run.kernel.shape[-1]} if run.stride != run.kernel.shape[-1] else None
+
+
 formulas(SENTENCES, on=CONVOLUTIONS_AS_MATRICES, counter_example="toeplitz")(
     toeplitz_transposed=("matrix", lambda run: run.current.T),
     toeplitz_upside_down=("matrix", lambda run: run.current[::-1]),

@@ -5,13 +5,13 @@ from types import CodeType
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from headwork.exercises.case import Edit, RunView
 from headwork.exercises.misconceptions.registry import EXAMPLES, MISCONCEPTIONS, Misconception
 from headwork.files import load_package_toml
 
 FUNCTIONS: dict[str, Any] = {
-    "__builtins__": {},
     "abs": abs,
     "arange": np.arange,
     "ceil": np.ceil,
@@ -43,9 +43,23 @@ class Names(dict[str, Any]):
         if name == "old":
             before = self["time_step"] - 1
             return self.run.recorded[f"step {before}/state"] if before >= 0 else self["h_0"]
+        if name in ("windows", "taps"):
+            return windows_and_taps(self.run)[name == "taps"]
         if name == "exponents":
             return np.arange(len(self["inputs"]))[::-1]
         return getattr(self.run, name)
+
+
+def windows_and_taps(run: RunView) -> tuple[Any, Any]:
+    """The windows of a convolution, (output, channel, row, column), and the taps on one of them."""
+    image, kernel = run.image if run.has("image") else run.signal, run.kernel
+    rows = kernel.shape[-2] if run.has("image") else 1
+    ends = (run.padding if rows > 1 else 0, run.padding)
+    taps = kernel.reshape(-1, rows, kernel.shape[-1])
+    image = image.reshape(len(taps), -1 if rows > 1 else 1, image.shape[-1])
+    image = np.pad(image, ((0, 0), *((end, end) for end in ends)))
+    windows = sliding_window_view(image, taps.shape[1:], (1, 2))[:, :: run.stride, :: run.stride]
+    return np.moveaxis(windows, 0, 2).reshape(-1, *taps.shape), taps
 
 
 def formula_mistake(

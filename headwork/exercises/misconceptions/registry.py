@@ -43,6 +43,7 @@ def misconception(
     at: str = "inputs",
     counter_example: str,
     evidence: Evidence | None = None,
+    chosen_for: bool = True,
 ) -> Callable[[Change], Change]:
     """Register a mistake under its function's name; the docstring says what was done.
 
@@ -52,7 +53,10 @@ def misconception(
     def decorate(change: Change) -> Change:
         slug, sentence = change.__name__.replace("_", "-"), " ".join((change.__doc__ or "").split())
         edit = Edit(change) if at == "inputs" else Edit(steps=dict.fromkeys(at.split(", "), change))
-        MISCONCEPTIONS[slug] = Misconception(slug, sentence, on, edit, EXAMPLES[counter_example], evidence)
+        example = EXAMPLES[counter_example]
+        MISCONCEPTIONS[slug] = Misconception(
+            slug, sentence, on, edit, example, evidence, chosen_for=chosen_for
+        )
         return change
 
     return decorate
