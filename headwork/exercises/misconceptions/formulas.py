@@ -20,6 +20,7 @@ FUNCTIONS: dict[str, Any] = {
     "root": np.sqrt,
     "where": np.where,
 }
+RARER = 0.5  # bits, than a mistake that exercises are drawn to show
 HEIGHTS, WIDTHS = ("down", "output height"), ("across", "output width")
 SIDES = dict.fromkeys(HEIGHTS, "height") | dict.fromkeys(WIDTHS, "width")
 
@@ -82,4 +83,4 @@ for _group in load_package_toml(__file__, "formulas.toml").values():
     for _slug, (_text, _sentence, *_bits) in _group["formulas"].items():
         if _slug in MISCONCEPTIONS:
             raise ValueError(f"two mistakes are called {_slug}")
-        MISCONCEPTIONS[_slug] = formula_mistake(_slug, _group, _text, _sentence, *_bits or [0.0])
+        MISCONCEPTIONS[_slug] = formula_mistake(_slug, _group, _text, _sentence, *_bits or [RARER])
