@@ -29,12 +29,12 @@ from benchmarks.wrong_answers import making
 from headwork.courses.class_page import write_marks
 from headwork.courses.cohort import grade_cohort
 from headwork.courses.sheets import Course, key_text, sheet_for
-from headwork.documents.writing import number_text
+from headwork.documents.number_format import number_text
 from headwork.exercises import Exercise, generate
 from headwork.exercises.checking import first_change
-from headwork.exercises.draws import Draws
-from headwork.exercises.generation import KINDS
+from headwork.exercises.generation import EXERCISE_KINDS
 from headwork.exercises.misconceptions import applicable, run_with_mistakes
+from headwork.exercises.seeded_random import SeededRandom
 from headwork.files import write_atomic
 from headwork.grading import grade
 
@@ -120,7 +120,7 @@ def mistaken_answers(exercise: Exercise, digits: int, *, short: bool = False) ->
             yield Wrong(exercise, texts(exercise, steps, digits, short=short), path, mistake.slug)
 
 
-def slipped_answers(exercise: Exercise, digits: int, draws: Draws) -> Iterator[Wrong]:
+def slipped_answers(exercise: Exercise, digits: int, draws: SeededRandom) -> Iterator[Wrong]:
     """One entry of one step is off, and the later steps are worked out from it."""
     for path in exercise.asked:
         value = exercise.key[path].copy()
@@ -168,7 +168,7 @@ def judge_answer(wrong: Wrong) -> Row:
 def measure_right(seeds: range, exact_seeds: int) -> dict[str, Row]:
     """By form: how many right answers, and how many of them got full marks."""
     table: dict[str, Row] = {}
-    for kind in KINDS:
+    for kind in EXERCISE_KINDS:
         for seed in seeds:
             exercise = generate(kind, seed, 1 + seed % 3)
             for form, answers in right_answers(exercise, exact=seed - seeds.start < exact_seeds).items():
@@ -197,7 +197,7 @@ def measure_cohort(students: int) -> tuple[float, float]:
         for number in range(students):
             sheet = sheet_for(course, f"s{number}")
             write_atomic(folder / "key" / f"s{number}.toml", key_text(sheet))
-            draws = Draws("class", number)
+            draws = SeededRandom("class", number)
             lines = [f'student = "s{number}"']
             for index, exercise in sheet.exercises.items():
                 wrong = [*mistaken_answers(exercise, 4), *slipped_answers(exercise, 4, draws)]
@@ -226,7 +226,7 @@ def report(
         "",
         "## Right answers",
         "",
-        f"Seeds {seeds.start} to {seeds.stop - 1} of {len(KINDS)} kinds, difficulty 1 to 3.",
+        f"Seeds {seeds.start} to {seeds.stop - 1} of {len(EXERCISE_KINDS)} kinds, difficulty 1 to 3.",
         "",
         "| written as | answers | full marks |",
         "|---|---|---|",

@@ -3,13 +3,13 @@
 import re
 import textwrap
 
-from headwork.problems.handouts import answers
+from headwork.problems.handouts import answers_document
 
 
 def page() -> str:
     """Markdown with short lines; a formula is not broken."""
     lines = []
-    for line in answers().to_markdown().splitlines():
+    for line in answers_document().to_markdown().splitlines():
         joined = re.sub(r"\$[^$]+\$", lambda formula: formula[0].replace(" ", "\0"), line)
         indent = "  " if line.startswith("- ") else ""
         wrapper = textwrap.TextWrapper(

@@ -25,9 +25,9 @@ from headwork.errors import unknown_name
 from headwork.files import write_atomic
 from headwork.inspection.run_comparison import compare_curves
 from headwork.inspection.run_report import head_figure
-from headwork.training.folders import load_run
 from headwork.training.preparation import prepare
 from headwork.training.progress import format_duration
+from headwork.training.run_folders import load_run
 
 COMMANDS = {
     **{f"vision-10-{seed}": f"train vision --epochs 10 --set seed={seed}" for seed in range(3)},

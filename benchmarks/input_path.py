@@ -16,11 +16,11 @@ import torch
 
 from headwork import training
 from headwork.data import CATALOG
-from headwork.data.fetching import cached, to_stderr
+from headwork.data.fetching import cached_variant, to_stderr
 from headwork.documents import Table
 from headwork.files import write_atomic
-from headwork.training.distributed import Group
-from headwork.training.loop import Session
+from headwork.training.distributed import ProcessGroup
+from headwork.training.loop import Trainer
 from headwork.training.preparation import prepare
 
 RESULTS = Path(__file__).parent.parent / "results" / "input_path.md"
@@ -30,14 +30,14 @@ MOST = 0.05
 def measure(run: training.RunConfig, steps: int) -> tuple[float, float]:
     """Seconds of the input path and of the whole step, as the medians over some steps."""
     prepared = prepare(run, log=to_stderr)
-    session = Session(prepared, prepared.new_model(), Group(), to_stderr)
+    trainer = Trainer(prepared, prepared.new_model(), ProcessGroup(), to_stderr)
     order = prepared.training.shuffled_batches(run.batch_size, run.seed, 0)[: steps + 3]
     inputs, whole = [], []
     for number, chosen in enumerate(order):
         begun = time.perf_counter()
         prepared.training.batch(chosen, seed=(run.seed, number))
         read = time.perf_counter()
-        session.step(chosen, number)  # which takes its batch once more
+        trainer.step(chosen, number)  # which takes its batch once more
         ended = time.perf_counter()
         inputs.append(read - begun)
         whole.append(ended - read)
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=30)
     steps = parser.parse_args().steps
     runs = {"vision, digits": training.vision("digits"), "vision, fashion-mnist": training.vision()}
-    if cached(CATALOG["rotten-tomatoes"]):
+    if cached_variant(CATALOG["rotten-tomatoes"]):
         runs["text, rotten-tomatoes"] = training.text("rotten-tomatoes")
     rows = []
     for name, run in runs.items():

@@ -27,7 +27,9 @@ def page() -> str:
         lines += ["", "| step | symbol | formula | axes |", rule]
         taken: dict[str, str] = {}
         for step in mechanism.steps:
-            formula = formula_for(step, columns=False, convention=convention, path=step.name, taken=taken)
+            formula = formula_for(
+                step, columns=False, convention=convention, path=step.name, earlier_symbols=taken
+            )
             taken |= {} if step.when else {step.name: step.symbol}
             only, axes = f" (with {step.when})" if step.when else "", step.axes.replace(" ", " x ")
             lines.append(f"| `{step.name}`{only} | ${step.symbol}$ | {plain_formula(formula)} | {axes} |")

@@ -24,7 +24,7 @@ from headwork.data import load_texts
 from headwork.data.fetching import to_stderr
 from headwork.documents import Table
 from headwork.files import write_atomic
-from headwork.training.evaluation import interval
+from headwork.training.evaluation import wilson_interval
 
 WORD = r"[\w']+|[^\w\s]"
 
@@ -48,7 +48,7 @@ def main() -> int:
     for longest, name in ((2, "words and pairs"), (3, "words, pairs and triples")):
         begun = time.monotonic()
         count, share = accuracy(longest)
-        lower, upper = interval(share, 25_000)
+        lower, upper = wilson_interval(share, 25_000)
         seconds = f"{time.monotonic() - begun:.0f} s"
         rows.append((name, f"{count:,}", f"{share:.2%}", f"{lower:.2%} to {upper:.2%}", seconds))
     columns = ("n-grams", "number", "test accuracy", "95% interval", "time")

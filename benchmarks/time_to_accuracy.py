@@ -39,9 +39,9 @@ from headwork.documents import Table
 from headwork.files import write_atomic
 from headwork.libc import keep_freed_memory
 from headwork.training import changed, vision
-from headwork.training.distributed import Group
+from headwork.training.distributed import ProcessGroup
 from headwork.training.evaluation import evaluate
-from headwork.training.loop import Session
+from headwork.training.loop import Trainer
 from headwork.training.preparation import PreparedRun, prepare
 from headwork.training.progress import format_duration
 
@@ -85,14 +85,14 @@ class Contender:
     def epochs(self) -> Iterator[None]:
         """Train epoch by epoch; the clock runs in steps, not while the test set is evaluated."""
         run, test, step = self.prepared.run, self.prepared.read_test(), 0
-        session = Session(self.prepared, self.model, Group(), to_stderr)
+        trainer = Trainer(self.prepared, self.model, ProcessGroup(), to_stderr)
         for epoch in range(run.epochs):
             begun = time.monotonic()
             for chosen in self.prepared.training.shuffled_batches(run.batch_size, run.seed, epoch):
-                session.step(chosen, step)
+                trainer.step(chosen, step)
                 step += 1
             self.seconds += time.monotonic() - begun
-            self.accuracy = evaluate(session.model, test, 500).accuracy
+            self.accuracy = evaluate(trainer.model, test, 500).accuracy
             self.rows.append((self.who, epoch + 1, format_duration(self.seconds), f"{self.accuracy:.2%}"))
             to_stderr(" ".join(map(str, self.rows[-1])))
             yield

@@ -29,11 +29,11 @@ from headwork import build
 from headwork.data import load_images
 from headwork.data.datasets import normalise
 from headwork.files import write_atomic
+from headwork.inspection.model_on_input import ArrayModel, ModelOnInput, classifier_on_image
+from headwork.inspection.module_on_input import module_on_input
 from headwork.inspection.relevance import insertion_and_deletion, relevance, trust
 from headwork.inspection.roles import role
-from headwork.inspection.subjects import OwnModel, Subject, image_subject
-from headwork.inspection.torch_subjects import module_subject
-from headwork.training.folders import find_run, load_data_info, load_run, saved_model
+from headwork.training.run_folders import find_run, load_data_info, load_run, saved_model
 
 PAGE = RESULTS / "inspection.md"
 NOISE = 0.1  # of the spread (largest less smallest) of a head's scores
@@ -126,7 +126,7 @@ class Planted(nn.Module):
         return logits
 
 
-def planted(seed: int, decoys: bool) -> tuple[Subject, np.ndarray[Any, Any]]:
+def planted(seed: int, decoys: bool) -> tuple[ModelOnInput, np.ndarray[Any, Any]]:
     """A planted model on random content, and which of its tokens are truly relevant."""
     generator = np.random.default_rng(seed)
     n, width = 12, 4
@@ -147,7 +147,7 @@ def planted(seed: int, decoys: bool) -> tuple[Subject, np.ndarray[Any, Any]]:
     model = Planted(layers, token, 3).double()
     with torch.no_grad():
         model.reader.weight.mul_(8)  # so that probabilities are clear
-    return module_subject(model, [torch.from_numpy(generator.normal(size=(1, n, width)))], {}), truth
+    return module_on_input(model, [torch.from_numpy(generator.normal(size=(1, n, width)))], {}), truth
 
 
 def agreement(values: np.ndarray[Any, Any], truth: np.ndarray[Any, Any]) -> float:
@@ -183,7 +183,7 @@ def row(name: str, values: np.ndarray[Any, Any]) -> str:
 def trained_rows(name: str, count: int, fill: str) -> list[str]:
     """Deletion and insertion on the first test images, hidden patches being grey or black."""
     path = find_run(name)
-    run, info, model = load_run(path), load_data_info(path), OwnModel(saved_model(path))
+    run, info, model = load_run(path), load_data_info(path), ArrayModel(saved_model(path))
     images = load_images(name, seed=run.seed, validation=run.validation, log=lambda _: None).test.images[
         :count
     ]
@@ -191,7 +191,7 @@ def trained_rows(name: str, count: int, fill: str) -> list[str]:
     for number, pixels in enumerate(images):
         values = normalise(pixels[None], info.mean, info.std)[0]
         black = normalise(np.zeros_like(pixels[None]), info.mean, info.std)[0].max()
-        subject = image_subject(
+        subject = classifier_on_image(
             model, name, pixels, values, info.classes, fill=black if fill == "black" else 0.0
         )
         relevances = relevance(subject)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from headwork.inspection.intervening import intervene as intervene
     from headwork.readings import Trace as Trace
     from headwork.readings import explain as explain
-    from headwork.training.folders import example_images as example_images
-    from headwork.training.folders import load as load
+    from headwork.training.run_folders import example_images as example_images
+    from headwork.training.run_folders import load as load
 
 __version__ = "0.1.0"
 # The public names of each module, which is imported when one of them is first used.
@@ -34,7 +34,7 @@ MODULES = {
     "inspection.inspecting": "inspect",
     "inspection.intervening": "head intervene",
     "readings": "Trace explain",
-    "training.folders": "example_images load",
+    "training.run_folders": "example_images load",
 }
 PUBLIC = {name: f"headwork.{module}" for module, names in MODULES.items() for name in names.split()}
 __all__ = sorted(PUBLIC)

@@ -79,16 +79,16 @@ def _parse_tensors(data: bytes) -> dict[str, NDArray[Any]]:
         what = f"the tensor '{truncate(name, 200)}'"
         if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
             raise ValueError(f"{what} needs dtype, shape and data_offsets, and nothing else")
-        kind, shape, span = entry["dtype"], entry["shape"], entry["data_offsets"]
-        if not isinstance(kind, str) or kind not in DTYPES:
+        code, shape, span = entry["dtype"], entry["shape"], entry["data_offsets"]
+        if not isinstance(code, str) or code not in DTYPES:
             raise ValueError(
-                f"{what} has the dtype {truncate(repr(kind), 100)}; known are {', '.join(DTYPES)}"
+                f"{what} has the dtype {truncate(repr(code), 100)}; known are {', '.join(DTYPES)}"
             )
         sizes = [*shape, *span] if isinstance(shape, list) and isinstance(span, list) else [None]
-        whole = all(type(size) is int and 0 <= size < 2**63 for size in sizes)
-        if not whole or len(span) != 2 or len(shape) > MAX_AXES:
+        valid = all(type(size) is int and 0 <= size < 2**63 for size in sizes)
+        if not valid or len(span) != 2 or len(shape) > MAX_AXES:
             raise ValueError(f"{what}: its shape or its data_offsets are not sizes")
-        dtype, count = np.dtype(DTYPES[kind]), math.prod(shape)
+        dtype, count = np.dtype(DTYPES[code]), math.prod(shape)
         if count * dtype.itemsize != span[1] - span[0]:
             raise ValueError(f"{what} of {count:,} numbers does not fit its {span[1] - span[0]:,} bytes")
         spans.append(span)
@@ -180,8 +180,8 @@ def _manifest(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
     if not where.exists():
         raise InputError(f"{path}: no {MANIFEST}, so this is not a checkpoint of Headwork.")
     data = parse_json(read_text(where, root=path), where)
-    whole = isinstance(data, dict) and data.keys() == {"format", "files"}
-    if not whole or not isinstance(data["files"], dict):
+    valid = isinstance(data, dict) and data.keys() == {"format", "files"}
+    if not valid or not isinstance(data["files"], dict):
         raise InputError(f"{where}: expected 'format' and 'files', and nothing else.")
     if data["format"] != FORMAT:
         raise InputError(f"{where}: format {data['format']!r}, expected '{FORMAT}'.")
@@ -225,9 +225,8 @@ def _check_replaceable(target: Path) -> None:
         return
     if not target.is_dir():
         raise InputError(f"{target} is a file. A checkpoint is a folder: choose another name.")
-    others = sorted(
-        p.name for p in target.iterdir() if p.name not in (MANIFEST, CONFIG, PARAMETERS, TOKENIZER)
-    )
+    ours = {MANIFEST, CONFIG, PARAMETERS, TOKENIZER}
+    others = sorted(path.name for path in target.iterdir() if path.name not in ours)
     if others or (any(target.iterdir()) and not (target / MANIFEST).exists()):
         reason = f"it holds {others[0]}" if others else f"it has no {MANIFEST}"
         raise InputError(

@@ -43,7 +43,8 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
     name = truncate(str(name), 200)
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" Did you mean '{close[0]}'?" if close else ""
-    return InputError(f"unknown {kind} '{name}'.{hint} Known: {', '.join(names)}.")
+    listed = f"Known: {', '.join(names)}." if names else "There is none."
+    return InputError(f"unknown {kind} '{name}'.{hint} {listed}")
 
 
 def check_known(kind: str, name: object, known: Collection[str]) -> None:

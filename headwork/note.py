@@ -118,11 +118,13 @@ class Mechanism:
         """The function of these inputs and options; parameters are gathered into the tree that it takes."""
         if self.gather is None:
             return self.function(**values, note=note)
-        trained = {
-            card.name: values[card.name] for card in self.inputs if card.trained and card.name in values
-        }
+        trained = {c.name: values[c.name] for c in self.inputs if c.trained and c.name in values}
         others = {name: value for name, value in values.items() if name not in trained}
         return self.function(**others, parameters=self.gather(trained), note=note)
+
+    @property
+    def has_sublayers(self) -> bool:
+        return self.gather is not None and any("/" in step.name for step in self.steps)
 
     @property
     def about(self) -> str:
@@ -154,8 +156,8 @@ def mechanism(
     """
 
     def register(function: Function) -> Function:
-        built = Mechanism.of(function, *cards, gather=gather)
-        registry[built.slug] = built
+        registered = Mechanism.of(function, *cards, gather=gather)
+        registry[registered.slug] = registered
         return function
 
     return register
@@ -183,10 +185,10 @@ def steps_of(
     ``memory`` is the symbol of what it attends to; ``symbols`` stand there for its own.
     """
     known = "|".join(map(re.escape, symbols or ()))
-    whole = re.compile(rf"(?<![A-Za-z\\])(?:{known})(?![A-Za-z'])" if known else r"(?!)")
+    pattern = re.compile(rf"(?<![A-Za-z\\])(?:{known})(?![A-Za-z'])" if known else r"(?!)")
 
     def renamed(text: str) -> str:
-        return whole.sub(lambda match: (symbols or {})[match[0]], text).replace("{memory}", memory)
+        return pattern.sub(lambda match: (symbols or {})[match[0]], text).replace("{memory}", memory)
 
     def adapt(step: Step) -> Step:
         symbol, formula, columns = map(renamed, (step.symbol, step.formula, step.columns))

@@ -18,25 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from headwork.errors import InputError, truncate
+from headwork.files import load_package_toml
 
 MAX_TOKENIZER_BYTES = 100_000_000
 VOCABULARY = {"vocab": 300_000, "merges": 300_000, "added_tokens": 1000}  # may be long; other lists:
 MAX_LIST, MAX_STRING = 16, 1000
 MAX_MEMOISED = 2**17  # words, and characters, whose answer is kept
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(8192, 8203)))
-# BERT's Chinese characters, as the library has them: from the first of each two to before the second.
-IDEOGRAPHS = [0x3400, 0x4DC0, 0x4E00, 0xA000, 0xF900, 0xFB00, 0x20000, 0x2A6E0, 0x2A700, 0x2B820]
-IDEOGRAPHS += [0x2B920, 0x2CEB0, 0x2F800, 0x2FA20]
-# BERT's rules are those of Unicode 8. Marks, punctuation and formats in these ranges came later; a few others
-# were something else then.
-_AFTER_UNICODE_8 = """
-5c8 5ca 61d 61e 7fd 7fe 890 8e3 9fd 9ff a76 a77 afa b00 b53 b56 c04 c3d c77 c78 c84 c85 d00 d01
-d3b d3d d81 d82 eba ebb ece ecf 180f 1887 1abf 1af1 1b4e 1b50 1b7d 1b80 1df6 1dfc 2e43 2e64 a82c
-a82d a8c5 a8c6 a8ff a900 a9bd a9be 10d24 10f8a 11070 11075 110c2 110ce 111cf 111d0 1123e 11242
-1133b 1133c 113bb 1145f 11660 1166d 116b9 116ba 1182f 12000 12ff1 16130 16d6d 16f50 16fe2 16fe5
-1cf00 1d129 1d25b 1d25d 1e000 1e6f6 1e944 1e960"""
-AFTER_UNICODE_8 = [int(code, 16) for code in _AFTER_UNICODE_8.split()]
-CHANGED_LATER = {"\u166d": "Po", "\u1734": "Mn", "\U000111c9": "Po", "\U0001171e": "Mn"}
+UNICODE = load_package_toml(__file__, "tokenizer_unicode.toml")
 # Bytes as letters, so that each can be seen: most as themselves, the others from 256 on.
 _PRINTABLE = {*range(33, 127), *range(161, 173), *range(174, 256)}
 BYTE_TO_CHAR = {byte: chr(byte) for byte in _PRINTABLE}
@@ -92,10 +81,12 @@ class PythonTokenizer:
         self.data, model = data, _get(data, "model", dict)
         vocabulary: dict[str, int] = _get(model, "vocab", dict)
         added = _added_tokens(data.get("added_tokens") or [], vocabulary)
-        self.numbers = {**vocabulary, **added}
-        self.names = {number: name for name, number in self.numbers.items()}
+        self.token_ids = {**vocabulary, **added}
+        self.token_names = {number: name for name, number in self.token_ids.items()}
         self.prefix, self.suffix = _special_tokens(data.get("post_processor"))
-        if not all(type(n) is int and 0 <= n < 2**31 for n in (*self.names, *self.prefix, *self.suffix)):
+        if not all(
+            type(n) is int and 0 <= n < 2**31 for n in (*self.token_names, *self.prefix, *self.suffix)
+        ):
             raise ValueError("the number of a token is not a whole number")
         longest_first = sorted(added, key=len, reverse=True)
         self.added = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if added else None
@@ -118,7 +109,7 @@ class PythonTokenizer:
         ids: list[int] = []
         for index, piece in enumerate(self.added.split(text) if self.added else (text,)):
             if index % 2:
-                ids.append(self.numbers[piece])
+                ids.append(self.token_ids[piece])
                 continue
             for change in self.normalizers:
                 piece = change(piece)
@@ -127,9 +118,9 @@ class PythonTokenizer:
             del ids[max(0, self.max_length - len(self.prefix) - len(self.suffix)) :]
         return [*self.prefix, *ids, *self.suffix]
 
-    def word(self, number: int) -> str:
+    def token_text(self, number: int) -> str:
         """What a token stands for."""
-        name = self.names[number]
+        name = self.token_names[number]
         if not self.byte_level or not set(name) <= CHAR_TO_BYTE.keys():
             return name
         return bytes(CHAR_TO_BYTE[letter] for letter in name).decode(errors="replace")
@@ -218,14 +209,14 @@ def _lower_case(text: str) -> str:
 def _bert_normalizers(part: Json) -> list[Normalizer]:
     clean, spaced, lower = (_get(part, n, bool) for n in ("clean_text", "handle_chinese_chars", "lowercase"))
 
-    def cleaned(code: int) -> str:
+    def clean_character(code: int) -> str:
         char = chr(code)
         if clean and (char in "\0\ufffd" or (_category(char)[0] == "C" and char not in "\t\n\r")):
             return ""
         char = " " if clean and char in WHITE_SPACE else char
-        return f" {char} " if spaced and bisect(IDEOGRAPHS, code) % 2 else char
+        return f" {char} " if spaced and bisect(UNICODE["ideographs"], code) % 2 else char
 
-    table = Memoised(cleaned)
+    table = Memoised(clean_character)
     unaccented = Memoised(lambda code: "" if _category(chr(code)) == "Mn" else chr(code))
     steps: list[Normalizer] = [lambda text: text.translate(table)]
     if lower if part.get("strip_accents") is None else part["strip_accents"]:
@@ -235,8 +226,8 @@ def _bert_normalizers(part: Json) -> list[Normalizer]:
 
 def _category(character: str) -> str:
     """The category of a character in Unicode 8, where it matters to BERT: C, Mn or P."""
-    later = bisect(AFTER_UNICODE_8, ord(character)) % 2
-    category = CHANGED_LATER.get(character) or ("-" if later else unicodedata.category(character))
+    later = bisect(UNICODE["after_unicode_8"], ord(character)) % 2
+    category = UNICODE["unicode_8"].get(character) or ("-" if later else unicodedata.category(character))
     return "-" if category == "Cn" else category
 
 
@@ -274,24 +265,20 @@ def _pre_tokenizer(part: Any) -> tuple[Callable[[str], list[str]], bool]:
 def _subword_model(part: Json, vocabulary: dict[str, int]) -> Callable[[str], Ids]:
     kind = _type("model", part, "WordPiece", "BPE", "WordLevel")
     if kind == "BPE":
-        names = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout")
+        token_names = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout")
         flags = ("fuse_unk", "byte_fallback", "ignore_merges")
-        _check(part, "BPE", **dict.fromkeys(names, (None,)), **dict.fromkeys(flags, (False,)))
+        _check(part, "BPE", **dict.fromkeys(token_names, (None,)), **dict.fromkeys(flags, (False,)))
         pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in _get(part, "merges", list)]
         merges = {
             (vocabulary[left], vocabulary[right]): (rank, vocabulary[left + right])
             for rank, (left, right) in enumerate(pairs)
         }
-        return lambda word: _apply_merges(
-            [vocabulary[letter] for letter in word if letter in vocabulary], merges
-        )
+        return lambda word: _apply_merges([vocabulary[x] for x in word if x in vocabulary], merges)
     unknown = (vocabulary[_get(part, "unk_token", str)],)
     if kind == "WordLevel":
         return lambda word: (vocabulary[word],) if word in vocabulary else unknown
-    limit, prefix = (
-        _get(part, "max_input_chars_per_word", int),
-        _get(part, "continuing_subword_prefix", str),
-    )
+    limit = _get(part, "max_input_chars_per_word", int)
+    prefix = _get(part, "continuing_subword_prefix", str)
     longest = max(map(len, vocabulary))
 
     def pieces(word: str) -> Ids:
@@ -313,8 +300,8 @@ def _subword_model(part: Json, vocabulary: dict[str, int]) -> Callable[[str], Id
 def _apply_merges(ids: list[int], merges: Merges) -> Ids:
     """Pairs become one token, the first merge first, the leftmost of equals; by a heap, so n log n."""
     after, before = [*range(1, len(ids)), -1], [*range(-1, len(ids) - 1)]
-    found = enumerate(pairwise(ids))
-    heap = [(merges[pair][0], position, merges[pair][1]) for position, pair in found if pair in merges]
+    neighbours = enumerate(pairwise(ids))
+    heap = [(merges[pair][0], position, merges[pair][1]) for position, pair in neighbours if pair in merges]
     heapify(heap)
     while heap:
         _, position, merged = heappop(heap)

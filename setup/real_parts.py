@@ -138,11 +138,11 @@ def install_axe() -> None:
 
 
 def find_cached(name: str) -> str | None:
-    from headwork.data.catalog import find_entry
-    from headwork.data.fetching import cache_folder, cached
+    from headwork.data.catalog import require_entry
+    from headwork.data.fetching import cache_folder, cached_variant
 
-    entry = find_entry(name)
-    return str(cache_folder() / entry.folder) if cached(entry) else None
+    entry = require_entry(name)
+    return str(cache_folder() / entry.folder) if cached_variant(entry) else None
 
 
 def fetch(name: str) -> None:

@@ -271,7 +271,7 @@ def readers() -> dict[str, tuple[Callable[[int], dict[str, bytes]], Callable[[Pa
 
     def measurement(folder: Path, content: bytes) -> Any:
         one = measurements.Measurement("x", {}, dict, 1.0)
-        path = measurements.path_of(folder, one)
+        path = measurements.result_path(folder, one)
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_bytes(content)
         return measurements.load(folder, one, lambda line: None)

@@ -121,10 +121,10 @@ def check_equal(data: str, texts: Sequence[str]) -> None:
         theirs.no_truncation() if max_length is None else theirs.enable_truncation(max_length)
         for text, encoding in zip(texts, theirs.encode_batch_fast(list(texts)), strict=True):
             assert ours.encode(text) == encoding.ids, ascii(text)
-    assert len(ours.numbers) == theirs.get_vocab_size()
-    for number, name in ours.names.items():
+    assert len(ours.token_ids) == theirs.get_vocab_size()
+    for number, name in ours.token_names.items():
         assert theirs.id_to_token(number) == name
-        assert theirs.decode([number], skip_special_tokens=False) == ours.word(number)
+        assert theirs.decode([number], skip_special_tokens=False) == ours.token_text(number)
 
 
 OPTIONS = [

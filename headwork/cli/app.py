@@ -17,7 +17,7 @@ from typer import Option
 from typer.core import TyperGroup
 
 from headwork import __version__
-from headwork.cli.output import Screen, with_output
+from headwork.cli.output import SafeStream, with_output
 from headwork.errors import HeadworkError, truncate
 
 PANELS = ("Learn", "Practise", "Build", "Train", "Look inside")  # one module each
@@ -66,9 +66,9 @@ app = _group(
 
 def group(name: str, panel: str, summary: str, *examples: str, default: str = "") -> typer.Typer:
     """A command with commands of its own, under this panel; ``default`` is meant where none is named."""
-    made = _group(default)
-    app.add_typer(made, name=name, help=summary, rich_help_panel=panel, epilog=_epilog(examples))
-    return made
+    typer_group = _group(default)
+    app.add_typer(typer_group, name=name, help=summary, rich_help_panel=panel, epilog=_epilog(examples))
+    return typer_group
 
 
 def command(
@@ -134,7 +134,7 @@ def register() -> None:
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    out, error = cast(TextIO, Screen(sys.stdout)), cast(TextIO, Screen(sys.stderr))
+    out, error = cast(TextIO, SafeStream(sys.stdout)), cast(TextIO, SafeStream(sys.stderr))
     with redirect_stdout(out), redirect_stderr(error):
         _main()
 
@@ -167,6 +167,9 @@ def _main() -> None:
         elif isinstance(error, ModuleNotFoundError) and module in EXTRAS:
             package = {"sklearn": "scikit-learn", "pypandoc": "pypandoc_binary"}.get(module, module)
             message = f'this needs {package}: pip install ".[{EXTRAS[module]}]"'
+        elif isinstance(error, OSError) and error.strerror:  # a name that is too long, a full disk
+            where = f"{truncate(str(error.filename), 200)}: " if error.filename else ""
+            message = f"{where}{error.strerror}."
         else:
             message = f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where."
         print(f"headwork: {truncate(message)}", file=sys.stderr)

@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command
-from headwork.cli.output import Digits, ListAll, Output, Settings, assignment, check_out
+from headwork.cli.output import Digits, ListAll, Output, Settings, assignment, check_out_path
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,15 +27,15 @@ def run(
     Where torch is installed, a small vision transformer is trained too. The report is one page with pictures.
     """
     from headwork.problems import summary
-    from headwork.problems.report import LAB, new_folder, report
+    from headwork.problems.report import LAB_FILE, new_folder, report
 
-    check_out(out, folder=True)
+    check_out_path(out, folder=True)
     folder = out or new_folder(Path.cwd())
     results = solve_all()
     print(summary(results).to_text())
     trained = None if book_only else _train_digits(folder)
     if lab:
-        _write_lab(folder / LAB, None, "")
+        _write_lab(folder / LAB_FILE, None, "")
     print(f"\nThe report is {report(results, folder, trained, lab).resolve()}")
     if shutil.which("headwork") is None:
         print(f"The command headwork is in {Path(sys.executable).parent}: put that folder on your PATH.")
@@ -62,10 +62,10 @@ def problems(
 
     Without a slug, another format than text gives the whole book.
     """
-    from headwork.problems import book, find, listing, summary
+    from headwork.problems import book, find, problem_list, summary
 
     if not (slug or check) and output.is_default:
-        output.show(listing())
+        output.show(problem_list())
         return
     results = {find(slug).slug: find(slug).solve()} if slug else solve_all()
     shown = find(slug).document(*results.values()) if slug else book(results)
@@ -75,10 +75,10 @@ def problems(
 
 def solve_all() -> "dict[str, Solution]":
     """Every problem solved, with a line of progress on stderr."""
-    from headwork.problems import entries
+    from headwork.problems import all_problems
 
     results = {}
-    for slug, problem in entries().items():
+    for slug, problem in all_problems().items():
         if sys.stderr.isatty():
             print(f"\r\033[Ksolving {slug} {problem.title}", end="", file=sys.stderr, flush=True)
         results[slug] = problem.solve()
@@ -96,9 +96,8 @@ def _train_digits(folder: Path) -> Any:
         return None
     from headwork.inspection.digits import train_digits
 
-    print(
-        "\nTraining a vision transformer on the embedded digits (patch 2, 6 layers, 4 heads) ...", flush=True
-    )
+    what = "a vision transformer on the embedded digits (patch 2, 6 layers, 4 heads)"
+    print(f"\nTraining {what} ...", flush=True)
     job = train_digits(folder)
     print(f"Test accuracy {job[0].test_accuracy:.1%} on images it has never seen.")
     return job
@@ -125,11 +124,11 @@ def lab(
     """
     from headwork.lab import page
 
-    at = page.place(place)
+    begin = page.page_address(place)
     if (save or site) and (port or host != "127.0.0.1"):
         raise InputError("--host and --port are for a lab that is served; --save and --site write files.")
     if save or site:
-        _write_lab(save, site, at)
+        _write_lab(save, site, begin)
         return
     for folder in model or ():
         from headwork.lab.foreign import offer
@@ -138,7 +137,7 @@ def lab(
     from headwork.lab.server import serve
 
     def announce(address: str) -> None:
-        address += at
+        address += begin
         print(f"The lab is at {address}\nCtrl-C ends it.", flush=True)
         if browser:
             _open_browser(address)
@@ -150,8 +149,8 @@ def _write_lab(save: Path | None, site: Path | None, at: str) -> None:
     from headwork.files import write_atomic
     from headwork.lab import page
 
-    check_out(save)
-    check_out(site, folder=True, option="--site")
+    check_out_path(save)
+    check_out_path(site, folder=True, option="--site")
     if save:
         print(f"wrote {write_atomic(save, page.one_file())}{at}", file=sys.stderr)
     for name, data in page.site().items() if site else ():
@@ -206,7 +205,7 @@ def explain(
         return
     from headwork import readings
     from headwork.readings.explaining import read_problem
-    from headwork.readings.showing import cells_document
+    from headwork.readings.trace_document import cells_document
 
     inputs: dict[str, Any] = {}
     if mechanism.endswith(".toml") and problem is None:
@@ -214,9 +213,7 @@ def explain(
     if problem is not None:
         named, inputs = read_problem(problem)
         if mechanism and named and named.replace("_", "-") != mechanism.replace("_", "-"):
-            raise InputError(
-                f"{problem} is about {named}, but {mechanism} was asked for. Leave one of them out."
-            )
+            raise InputError(f"{problem} is about {named}, but {mechanism} was asked for. Leave one out.")
         mechanism = mechanism or named
     if not mechanism:
         raise InputError("explain: which mechanism? Name one, or see headwork explain --list.")
@@ -228,7 +225,7 @@ def explain(
     settings: dict[str, Any] = {"exact": exact or limit is not None, "digits": digits}
     inputs |= {} if random is None else {"random": random}
     if slide is not None:
-        from headwork.readings.sliding import slider
+        from headwork.readings.slider import slider
 
         if limit is not None or what_if or cell:
             raise InputError("--slide shows every step: leave out --limit, --what-if and --cell.")

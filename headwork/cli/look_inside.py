@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command, group
-from headwork.cli.output import Digits, Output, Settings, assignment, keyword_options, names
+from headwork.cli.output import Digits, Output, Settings, assignment, comma_separated, keyword_options
 from headwork.errors import InputError
 from headwork.files import toml_text
 
@@ -55,7 +55,9 @@ OPTIONS: dict[str, Any] = {
 REQUIRED = inspect.Parameter.empty
 
 
-def _add(name: str, summary: str, defaults: dict[str, Any], *examples: str, function: str = "") -> None:
+def _add_sizes_command(
+    name: str, summary: str, defaults: dict[str, Any], *examples: str, function: str = ""
+) -> None:
     """Add a command whose options are the arguments of a function of ``headwork.sizes``."""
 
     def count(output: Output, **arguments: Any) -> None:
@@ -64,7 +66,7 @@ def _add(name: str, summary: str, defaults: dict[str, Any], *examples: str, func
 
         for size in ("image", "inputs", "kernel", "stride", "padding"):
             if size in arguments:
-                arguments[size] = _sizes(f"--{size.removesuffix('s')}", arguments[size])
+                arguments[size] = _parse_sizes(f"--{size.removesuffix('s')}", arguments[size])
         code = call_text(f"sizes.{function or name}", arguments)
         ledger = getattr(sizes, function or name)(**arguments)
         output.show(ledger.with_code(f"from headwork import sizes\n\n{code}"))
@@ -75,13 +77,13 @@ def _add(name: str, summary: str, defaults: dict[str, Any], *examples: str, func
     command(*examples, to=sizes_app, name=name)(count)
 
 
-_add(
+_add_sizes_command(
     "patches",
     "Count the patches and tokens of an image.",
     {"image": REQUIRED, "patch": REQUIRED, "channels": 3, "class_token": True},
     "headwork sizes patches --image 224 --patch 16",
 )
-_add(
+_add_sizes_command(
     "convolution",
     "Count the output and weights of a convolution.\n\n"
     "Beside it, the same map locally connected and as a dense layer.",
@@ -92,7 +94,7 @@ _add(
     "headwork sizes convolution --input W --kernel K --stride s --padding p",
     "headwork sizes convolution --input 64x28x28 --filters 64 --kernel 3 --padding 1 --groups 64",
 )
-_add(
+_add_sizes_command(
     "attention",
     "Count every shape on the way through attention.\n\nWith --heads, W_o too; without, plain attention.",
     {"tokens": REQUIRED, "width": REQUIRED, "heads": None, "batch": None, "memory": None}
@@ -101,7 +103,7 @@ _add(
     "headwork sizes attention --tokens 6 --width 768 --tokens-as columns",
     function="attention_ledger",
 )
-_add(
+_add_sizes_command(
     "transformer",
     "Count the parameters and FLOPs of a transformer.\n\nBy default the base model of the paper.",
     {"width": 512, "depth": 6, "heads": 8, "hidden": 2048, "vocabulary": 37000}
@@ -109,7 +111,7 @@ _add(
     "headwork sizes transformer",
     "headwork sizes transformer --vocabulary 32000 --tokens 128 --architecture encoder",
 )
-_add(
+_add_sizes_command(
     "vit",
     "Count the parameters of a vision transformer.\n\nWith its FLOPs; by default ViT-B/16.",
     {"image": "224", "patch": 16, "width": 768, "depth": 12, "heads": 12, "hidden": None}
@@ -118,7 +120,7 @@ _add(
     "headwork sizes vit --image 28 --patch 4 --channels 1 --width 64 --depth 6 --heads 4 --hidden 128 "
     "--classes 10",
 )
-_add(
+_add_sizes_command(
     "growth",
     "Count how work grows with tokens and width.\n\nThe counts are exact polynomials; --hidden is in widths.",
     {"mechanism": REQUIRED, "heads": 1, "hidden": 4, "depthwise": False},
@@ -146,25 +148,24 @@ def model(
     With shapes, parameters and FLOPs. --set changes a field of its config.
     """
     from headwork.sizes.architectures import input_shapes, model_config, model_ledger
-    from headwork.training.folders import find_run, load
+    from headwork.training.run_folders import find_run, load
 
     settings = dict(assignment(text, "--set", "width=64") for text in set_ or [])
     saved = find_run(name).exists()
     if saved and settings:
         raise InputError(
-            f"{name} is a checkpoint, whose config is settled. Leave out --set, or give a model's name."
+            f"{name} is a checkpoint, whose config is settled. Leave out --set, or name a model."
         )
     if saved:
         model = load(name)
         definition, config = model.definition, model.config
     else:
         definition, config = model_config(name, settings)
-    output.show(
-        model_ledger(definition, config, input_shapes(definition, config, tokens=tokens, batch=batch))
-    )
+    shapes = input_shapes(definition, config, tokens=tokens, batch=batch)
+    output.show(model_ledger(definition, config, shapes))
 
 
-def _sizes(option: str, text: str) -> int | str | tuple[int, ...]:
+def _parse_sizes(option: str, text: str) -> int | str | tuple[int, ...]:
     """``224`` is one size, ``3x256x256`` are several; for a convolution ``W`` is any size."""
     if re.fullmatch(r"[A-Za-z](?:_?\d+|_\w{1,9})?", text) and option in (
         "--input",
@@ -176,9 +177,7 @@ def _sizes(option: str, text: str) -> int | str | tuple[int, ...]:
     parts = re.split(r"\s*[x×X*,]\s*", text.strip())
     if not all(re.fullmatch(r"-?\d{1,18}", part) for part in parts):
         short = text if len(text) < 40 else f"{text[:30]}..."
-        raise InputError(
-            f"{option} {short!r}: expected whole numbers, one or several with x between: 224, 224x160."
-        )
+        raise InputError(f"{option} {short!r}: expected whole numbers, with x between: 224, 224x160.")
     numbers = tuple(map(int, parts))
     if len(numbers) > 1 and option in ("--stride", "--padding"):
         raise InputError(f"{option} {text}: one number (or letter), the same along every axis.")
@@ -236,12 +235,12 @@ def inspect_(
     The prediction, what it rests on by each method beside how far that method is above random on this
     input, attention of every head, and the roles of the heads.
     """
-    from headwork.inspection.inspecting import inspect as look
+    from headwork.inspection.inspecting import inspect as inspect_model
     from headwork.readings.notebook_cells import call_text
 
     given = {"image": image, "index": index, "text": text, "target": target, "resize": resize or None}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    shown = look(model, **options)
+    shown = inspect_model(model, **options)
     texts = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
     call = call_text("headwork.inspect", texts).replace("(", f"({toml_text(model)}, ", 1)
     output.show(shown.with_code(f"import headwork\n\n{call}"))
@@ -269,17 +268,19 @@ def compare(
     The models have equally many parameters. The time left comes from what is done.
     """
     try:
-        seed_numbers = [int(part) for part in names(seeds)]
+        seed_numbers = [int(part) for part in comma_separated(seeds)]
     except ValueError:
         raise InputError(f"--seeds {seeds!r}: expected whole numbers, such as 0 or 0,1,2.") from None
     if find_spec("torch") is None:
-        raise InputError(
-            'compare: torch is not installed, and everything here is measured with it: pip install ".[train]"'
-        )
+        raise InputError('compare: torch is not installed, which measures everything: pip install ".[train]"')
     from headwork import comparison
 
     settings = comparison.Settings.of(
-        full=full, families=names(families.lower()), rows=only or [], seeds=seed_numbers, steps=steps
+        full=full,
+        families=comma_separated(families.lower()),
+        rows=only or [],
+        seeds=seed_numbers,
+        steps=steps,
     )
     folder = out or Path("comparison-full" if full else "comparison-quick")
     try:

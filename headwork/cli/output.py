@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, get_type_hints
 
 from typer import Exit, Option
 
-from headwork.documents.formats import DEFAULT_FORMAT, find_format, format_names, format_of
-from headwork.documents.style import spelled_out, style_for
+from headwork.documents.formats import DEFAULT_FORMAT, find_format, format_for_path, format_names
+from headwork.documents.style import escape_controls, style_for
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Output:
     def _save(self, document: "Document", path: Path) -> None:
         from headwork.files import write_atomic
 
-        check_out(path)
+        check_out_path(path)
         write_atomic(path, document.render(self.format, fragment=self.fragment))
         of_format = getattr(find_format(self.format), "pictures", None)  # of one that has them beside it
         pictures = of_format(document) if of_format else {}
@@ -78,7 +78,7 @@ class Output:
             sys.stdout.buffer.write(content)
 
 
-def check_out(path: Path | None, *, folder: bool = False, option: str = "--out") -> None:
+def check_out_path(path: Path | None, *, folder: bool = False, option: str = "--out") -> None:
     """Refuse a folder where a file is to be written, and a file where a folder is."""
     if path is not None and path.exists() and path.is_dir() != folder:
         wrong, wanted = ("file", "folder") if folder else ("folder", "file in it")
@@ -108,7 +108,7 @@ def with_output(function: Callable[..., None]) -> Callable[..., None]:
         typed = {name: given.pop(name) for name in options}
         if typed["json"] and typed["as_"] not in ("", "json"):
             raise InputError(f"--json and --as {typed['as_']}: which one? Leave one out.")
-        chosen = "json" if typed["json"] else typed["as_"] or format_of(typed.get("out"))
+        chosen = "json" if typed["json"] else typed["as_"] or format_for_path(typed.get("out"))
         find_format(chosen)
         function(**given, output=Output(chosen, typed.get("out"), typed["fragment"]))
 
@@ -131,7 +131,7 @@ def keyword_options(
     return function
 
 
-class Screen:
+class SafeStream:
     """A stream on which anything may be written: what it cannot show, or must not obey, is spelled out.
 
     >>> from io import StringIO
@@ -147,7 +147,7 @@ class Screen:
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
-        text = spelled_out(text, colour=self.stream.isatty())
+        text = escape_controls(text, colour=self.stream.isatty())
         encoding = self.stream.encoding or "utf-8"
         try:
             text.encode(encoding)
@@ -164,6 +164,6 @@ def assignment(text: str, option: str, example: str = "beta=1") -> tuple[str, st
     return name.strip(), value.strip()
 
 
-def names(text: str) -> list[str]:
+def comma_separated(text: str) -> list[str]:
     """The names in ``review, stars``."""
     return [name.strip() for name in text.split(",") if name.strip()]

@@ -8,7 +8,7 @@ import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command, group
-from headwork.cli.output import Difficulty, Hint, Output, Seed, check_out
+from headwork.cli.output import Difficulty, Hint, Output, Seed, check_out_path
 from headwork.errors import InputError
 
 practice = group(
@@ -62,12 +62,10 @@ def new(
     from headwork.documents.formats import find_format, installed_formats
     from headwork.files import write_atomic
 
-    check_out(out, folder=True)
+    check_out_path(out, folder=True)
     answer = out / "answer.toml"
     if answer.exists():
-        raise InputError(
-            f"{answer} exists and may be filled in. Choose another folder with --out, or move it away."
-        )
+        raise InputError(f"{answer} exists and may be filled in. Choose another --out, or move it away.")
     for format_ in installed_formats():
         write_atomic(out / f"question{find_format(format_).SUFFIX}", question.render(format_))
     write_atomic(out / "exercise.toml", exercise.to_toml())
@@ -90,7 +88,7 @@ def check(
     from headwork.exercises import checking, read_exercise
 
     own = read_exercise(exercise)
-    if own.challenge:
+    if own.is_challenge:
         raise InputError(f"{exercise}: any solution that works is correct, so there is nothing to reveal.")
     result = checking.check(own)
     output.show(result, good=result.good)
@@ -113,8 +111,8 @@ def sheet(
     print(f"wrote {out}: students/ to hand out, key/ to keep, answers/ for what comes back", file=sys.stderr)
 
 
-NEXT = {
-    "gradescope": "upload autograder.zip; hand out student/, of which answer.toml (or a notebook) comes back",
+NEXT_STEPS = {
+    "gradescope": "upload autograder.zip; hand out student/, of which answer.toml comes back",
     "otter": "hand out student/; in autograder/ run: otter generate -t tests -o autograder.zip headwork",
     "nbgrader": "there run: nbgrader generate_assignment NAME, with the folder under source/ for NAME",
     "moodle": "import the XML file into a question bank of Moodle",
@@ -145,13 +143,13 @@ def export(
     from headwork.courses import assignments, exporting
 
     if len(sources) == 1 and assignments.is_key_folder(sources[0]):
-        exporting.export({}, to, out, hint=hint, sheets=assignments.read_variants(sources[0]))
-        own = "upload autograder.zip" if to == "gradescope" else NEXT[to]
+        exporting.export({}, to, out, hint=hint, sheets=assignments.read_student_sheets(sources[0]))
+        own = "upload autograder.zip" if to == "gradescope" else NEXT_STEPS[to]
         print(f"wrote {out}: {own}; hand out every student's own sheet, too", file=sys.stderr)
     else:
         exercises = assignments.read_exercises(sources, seed=seed, difficulty=difficulty)
         exporting.export(exercises, to, out, hint=hint)
-        print(f"wrote {out}: {NEXT[to]}", file=sys.stderr)
+        print(f"wrote {out}: {NEXT_STEPS[to]}", file=sys.stderr)
 
 
 NOTEBOOKS = (
@@ -187,11 +185,11 @@ def show(
     if find and question:
         raise InputError(f"--find {find} and {question}: which one? Leave one out.")
     if find:
-        output.show(handouts.listing(handouts.search(find)))
+        output.show(handouts.question_list(handouts.search(find)))
     elif question:
-        output.show(handouts.answers(handouts.look_up(question)))
+        output.show(handouts.answers_document(handouts.look_up(question)))
     else:
-        output.show(handouts.listing() if output.is_default else handouts.answers())
+        output.show(handouts.question_list() if output.is_default else handouts.answers_document())
 
 
 @command(*NOTEBOOKS, to=course, name="new")
@@ -208,7 +206,7 @@ def new_notebook(
     from headwork.courses.notebooks import write_notebook
 
     files = write_notebook(notebook, version, out, force=force)
-    print(f"wrote {out}: {NEXT.get(version, f'open {files[0].name}')}", file=sys.stderr)
+    print(f"wrote {out}: {NEXT_STEPS.get(version, f'open {files[0].name}')}", file=sys.stderr)
 
 
 @command("headwork handin hw2.toml --out hw2.pdf", "headwork handin hw2.toml --as latex --out hw2.tex")
@@ -276,17 +274,16 @@ def grade(
             missing = write_gradebooks(results, out, gradebook, column)
             if missing:
                 print(f"no mark in {gradebook}: {', '.join(missing)}", file=sys.stderr)
-            print(
-                f"wrote {out}: index.html, class.json, CSV files, feedback/, overrides.toml", file=sys.stderr
-            )
+            files = "index.html, class.json, CSV files, feedback/, overrides.toml"
+            print(f"wrote {out}: {files}", file=sys.stderr)
         output.show(class_document(results))
         unreadable = bool(states & {"unreadable", "not counted"})
     else:
         (graded,) = results
         if graded.problem:
             raise InputError(graded.problem)
-        title, again = graded.summary if len(graded.marks) > 1 else "", f"headwork grade {answers}"
-        output.show(feedback_document(graded.marks, title=title, hint=hint, command=again))
+        title, command_again = graded.summary if len(graded.marks) > 1 else "", f"headwork grade {answers}"
+        output.show(feedback_document(graded.marks, title=title, hint=hint, command=command_again))
         unreadable = any(step.state == "unreadable" for mark in graded.marks.values() for step in mark.steps)
     if unreadable or states != {"all correct"}:
         raise typer.Exit(2 if unreadable else 1)

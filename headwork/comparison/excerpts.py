@@ -3,7 +3,6 @@
 Each function returns sentences, tables and figures in the order to show them. ``headwork compare`` runs all.
 """
 
-import math
 from functools import cache
 from typing import Any
 
@@ -12,14 +11,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from headwork.comparison import complexity, long_range, parallelism
 from headwork.comparison.accuracy import changes_sentence, leaders_sentence, mean_accuracy
-from headwork.comparison.bias import circular_convolution_error, train_on_images
+from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, CountedKernels, Layer, flops
-from headwork.comparison.timing import crossing
-from headwork.comparison.training import Settings
+from headwork.comparison.inductive_bias import circular_convolution_error, train_on_images
 from headwork.documents import Table
 
 TIMED_FAMILIES, LENGTHS = ("cnn", "lstm", "transformer", "linear"), (1024, 2048, 4096, 8192, 16384)
-CROSSING_WIDTH, CROSSING_LENGTHS = 128, (16, 32, 64, 128, 256, 512)
 GAP, STEPS, IMAGES = 24, 100, 250
 SEE_ALSO = "The whole comparison, with more sizes and plots: headwork compare."
 
@@ -60,16 +57,11 @@ def work_and_time() -> list[Any]:
 
 
 def attention_time() -> list[Any]:
-    """B8: the exponent of n in attention's time, and where its two parts cross."""
+    """B8: the exponent of n in attention's time."""
     law = complexity.fit_times(measure_times())["transformer"]
-    times = complexity.parts_of_attention((CROSSING_WIDTH,), CROSSING_LENGTHS)["times"]
-    curves = (times[part][str(CROSSING_WIDTH)] for part in ("attention", "projections"))
-    n = crossing(CROSSING_LENGTHS, *curves)
-    where = f"from n = {n:.0f} on" if 0 < n < math.inf else f"at {complexity.format_crossing(n)} measured"
     sentence = (
         f"Measured: the time of attention grows as {law.describe('n')} from n = {law.start:,.0f} to "
-        f"{law.end:,.0f} at d = {complexity.WIDTH}. At d = {CROSSING_WIDTH} its n^2 d part takes longer than "
-        f"the projections {where}; by FLOPs from n = {2 * CROSSING_WIDTH} on."
+        f"{law.end:,.0f} at d = {complexity.WIDTH}."
     )
     return [sentence, SEE_ALSO]
 

@@ -32,7 +32,7 @@ from headwork.note import silent
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.sizes.polynomial import Polynomial, interpolate, verify
 
-TOLERANCE = 0.05  # relative, of the number of parameters
+PARAMETER_TOLERANCE = 0.05  # relative, of the number of parameters
 HEADS = 4
 KERNEL, IMAGE_ROWS = 3, 16
 Kind = Literal["convolution", "recurrence", "attention"]
@@ -41,18 +41,12 @@ Module = TypeVar("Module", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Family:
-    """A family: its short name, its description, its kind, and its line in a plot."""
+    """A family: its short name, its description, its kind, and the style of its line in a plot."""
 
     name: str
     description: str
     kind: Kind
-    color: str
-    marker: str
-    linestyle: str
-
-    @property
-    def style(self) -> dict[str, Any]:
-        return {"color": self.color, "marker": self.marker, "linestyle": self.linestyle}
+    style: dict[str, Any]
 
     @property
     def cell(self) -> CellKind:
@@ -68,16 +62,20 @@ class Family:
         return "linear" if self.name == "linear" else "softmax"
 
 
+def _line(color: str, marker: str, linestyle: str) -> dict[str, Any]:
+    return {"color": color, "marker": marker, "linestyle": linestyle}
+
+
 # Colours that colour-blind people can tell apart (Okabe and Ito 2008), each with its own marker and line.
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        Family("cnn", "convolution", "convolution", "#D55E00", "s", "-"),
-        Family("rnn", "plain recurrence", "recurrence", "#000000", "v", ":"),
-        Family("lstm", "LSTM", "recurrence", "#0072B2", "o", "--"),
-        Family("gru", "GRU", "recurrence", "#56B4E9", "D", "-."),
-        Family("transformer", "attention", "attention", "#009E73", "^", "-"),
-        Family("linear", "linear attention", "attention", "#CC79A7", "P", "--"),
+        Family("cnn", "convolution", "convolution", _line("#D55E00", "s", "-")),
+        Family("rnn", "plain recurrence", "recurrence", _line("#000000", "v", ":")),
+        Family("lstm", "LSTM", "recurrence", _line("#0072B2", "o", "--")),
+        Family("gru", "GRU", "recurrence", _line("#56B4E9", "D", "-.")),
+        Family("transformer", "attention", "attention", _line("#009E73", "^", "-")),
+        Family("linear", "linear attention", "attention", _line("#CC79A7", "P", "--")),
     )
 }
 
@@ -88,11 +86,11 @@ def nearest_size(count: Callable[[int], int], target: int) -> int:
     >>> nearest_size(lambda width: width * width, 50)
     7
     """
-    above = 1
-    while count(above) < target:
-        above *= 2
-    above = bisect_left(range(above), target, lo=max(1, above // 2), key=count)
-    return min((size for size in (above - 1, above) if size), key=lambda size: abs(count(size) - target))
+    upper = 1
+    while count(upper) < target:
+        upper *= 2
+    upper = bisect_left(range(upper), target, lo=max(1, upper // 2), key=count)
+    return min((size for size in (upper - 1, upper) if size), key=lambda size: abs(count(size) - target))
 
 
 def build_with_parameters(build: Callable[[int], Module], target: int) -> Module:
@@ -104,7 +102,7 @@ def build_with_parameters(build: Callable[[int], Module], target: int) -> Module
             return parameter_count(build(size))
 
     size = nearest_size(count, target)
-    if abs(count(size) - target) > TOLERANCE * target:
+    if abs(count(size) - target) > PARAMETER_TOLERANCE * target:
         raise InputError(
             f"compare: {count(size):,} parameters are the nearest to {target:,} that fit. Ask for more."
         )
@@ -113,10 +111,10 @@ def build_with_parameters(build: Callable[[int], Module], target: int) -> Module
 
 def build_classifier(task: Task, family: Family, target: int, fields: Mapping[str, Any]) -> Model:
     """A classifier of images or texts with about ``target`` parameters and these fields of its config."""
-    free_field = "hidden" if family.kind == "attention" else "width"
+    adjusted = "hidden" if family.kind == "attention" else "width"
 
     def build(size: int) -> Model:
-        sizes = {**fields, free_field: size, "backend": "fused"}
+        sizes = {**fields, adjusted: size, "backend": "fused"}
         return model.build_classifier(classifier_config(task, family.architecture, **sizes))
 
     return build_with_parameters(build, target)
@@ -127,15 +125,10 @@ def parameter_count(model: nn.Module) -> int:
 
 
 # --- one layer: n tokens of width d ---------------------------------------------------------------
-def chunked_linear_attention(
-    tokens: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, memory: Any, *biases: Any, heads: int
-) -> Any:
+def chunked_linear_attention(tokens: Any, parameters: AttentionParameters, memory: Any, *, heads: int) -> Any:
     """Linear attention with its projections, in the chunked form, whose work grows linearly with n."""
     attend = partial(linear_attention_chunked, features="elu+1")
-    parameters = AttentionParameters(W_q, W_k, W_v, W_o, *biases)
-    return attend_per_head(
-        tokens, parameters, memory, attend=attend, heads=heads, convention="W x", note=silent
-    )
+    return attend_per_head(tokens, parameters, memory, attend, heads=heads, convention="W x", note=silent)
 
 
 class CountedKernels(Kernels):
@@ -144,7 +137,7 @@ class CountedKernels(Kernels):
     twins: ClassVar = {multi_head_linear_attention: chunked_linear_attention}
 
 
-def layer_of(family: Family, width: int, kernels: Kernels, size: int = KERNEL) -> tuple[Any, Any]:
+def layer_function(family: Family, width: int, kernels: Kernels, size: int = KERNEL) -> tuple[Any, Any]:
     """The function of a layer, and the tree of its parameters before they have numbers."""
     if family.kind == "convolution":
         return kernels.convolution, convolution_parameters(width, width, size, size)
@@ -169,7 +162,7 @@ def flops(name: str) -> Polynomial:
 
     def count(sizes: Mapping[str, int]) -> int:
         work, family = OperationCount(), FAMILIES[name]
-        layer, template = layer_of(
+        layer, template = layer_function(
             family, sizes["d"], CountedKernels(family.attention), sizes.get("k", KERNEL)
         )
         tree = map_tree(lambda _, leaf: ShapeTensor(leaf.shape, work), template)
@@ -202,8 +195,8 @@ class Layer(nn.Module):
     def __init__(self, family: Family, width: int, *, kernels: type[Kernels] = FusedKernels) -> None:
         super().__init__()
         self.family, self.width = family, width
-        self.function, template = layer_of(family, width, kernels(family.attention))
-        self.inner = model.Parameters(template)
+        self.function, template = layer_function(family, width, kernels(family.attention))
+        self.parameter_tree = model.Parameters(template)
 
     def inputs(self, n: int, batch: int = 1) -> Tensor:
         """Random tokens (batch, token, width), or images (batch, channel, row, column) of n pixels."""
@@ -211,7 +204,7 @@ class Layer(nn.Module):
         return torch.randn(batch, *input_shape(self.family, n, self.width), generator=generator)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return self.function(inputs, self.inner.tree())  # type: ignore[no-any-return]
+        return self.function(inputs, self.parameter_tree.tree())  # type: ignore[no-any-return]
 
     def forward_pass(self, n: int, batch: int = 1) -> Callable[[], Tensor]:
         """A function that runs the layer on fixed inputs, without gradients, for timing."""

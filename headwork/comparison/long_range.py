@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headwork.comparison import accuracy, training
+from headwork.comparison import accuracy, experiment
 from headwork.comparison.accuracy import Accuracy, BySize
+from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_with_parameters, parameter_count
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import Results, Section, add_legend, classify, clauses, draw, panel
-from headwork.comparison.training import Settings
+from headwork.comparison.section import Results, Section, add_legend, clauses, draw_line, new_panel, on_scale
 from headwork.documents import Figure, Table
 from headwork.mechanisms import recurrence
 from headwork.mechanisms.configs import TransformerConfig
@@ -46,7 +46,7 @@ SWEEP_STEPS, STATES = 64, 8
 GAPS = {False: (2, 8, 24, 64), True: (2, 8, 32, 128, 256, 512)}
 # The full number includes the position table for 514 tokens.
 PARAMETERS = {False: 10_000, True: 24_000}
-SOLVED = 0.9
+SOLVED_AT = 0.9
 DECAY_SCALE = (  # of the gradient at the first token relative to a near one
     (0.0, "is zero"),
     (1e-3, "all but vanishes"),
@@ -70,7 +70,7 @@ def plan(settings: Settings) -> list[Measurement]:
 def _training(settings: Settings, family: str, gap: int, seed: int) -> Measurement:
     steps, parameters = settings.steps, PARAMETERS[settings.full]
     own_config = {"gap": gap, "wanted": parameters, "tested": TEST_SEQUENCES}
-    config = training.config(family, seed, steps) | own_config
+    config = experiment.run_config(family, seed, steps) | own_config
     run = partial(train_on_gap, family, gap, seed, steps=steps, parameters=parameters)
     return Measurement(measurement_name(family, gap, seed), config, run, steps * (0.004 + 0.00012 * gap))
 
@@ -129,9 +129,9 @@ def sequence_model(family: Family, *, max_length: int, parameters: int) -> LastT
     return build_with_parameters(lambda size: LastTokenClassifier(family, size, max_length), parameters)
 
 
-def sequences(gap: int, count: int, draw: torch.Generator) -> tuple[Tensor, Tensor]:
+def sequences(gap: int, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
     """Sequences (sequence, token), and the symbol with which each begins."""
-    symbols = torch.randint(0, SYMBOLS, (count, gap + 1), generator=draw)
+    symbols = torch.randint(0, SYMBOLS, (count, gap + 1), generator=rng)
     question = torch.full((count, 1), QUESTION)
     return torch.cat([symbols, question], 1), symbols[:, 0]
 
@@ -139,17 +139,19 @@ def sequences(gap: int, count: int, draw: torch.Generator) -> tuple[Tensor, Tens
 def train_on_gap(family: str, gap: int, seed: int, *, steps: int, parameters: int) -> dict[str, Any]:
     """Train to predict the first symbol; the test accuracy, and the gradient norms before and after."""
     keys = (seed, family, f"gap {gap}")
-    model = training.build_seeded(
+    model = experiment.build_seeded(
         lambda: sequence_model(FAMILIES[family], max_length=gap + 2, parameters=parameters), *keys
     )
     # The same sequences for every family. The names are part of the seed: the numbers depend on them.
-    train_draw, test_draw = (training.generator(seed, name, gap) for name in ("shown", "asked"))
+    train_rng, test_rng = (experiment.generator_from(seed, name, gap) for name in ("shown", "asked"))
 
-    batches = (sequences(gap, training.BATCH_SIZE, train_draw) for _ in range(steps))
+    batches = (sequences(gap, experiment.BATCH_SIZE, train_rng) for _ in range(steps))
     norms_before = gradient_norms(model, gap, seed)
-    training.train(model, (((tokens,), first) for tokens, first in batches), *keys, steps=steps)
+    experiment.train(model, (((tokens,), first) for tokens, first in batches), *keys, steps=steps)
     return {
-        "accuracy": training.evaluate(model, training.in_batches(*sequences(gap, TEST_SEQUENCES, test_draw))),
+        "accuracy": experiment.evaluate(
+            model, experiment.in_batches(*sequences(gap, TEST_SEQUENCES, test_rng))
+        ),
         "parameters": parameter_count(model),
         "before": norms_before,
         "after": gradient_norms(model, gap, seed),
@@ -158,7 +160,7 @@ def train_on_gap(family: str, gap: int, seed: int, *, steps: int, parameters: in
 
 def gradient_norms(model: LastTokenClassifier, gap: int, seed: int) -> list[float]:
     """The norm of the gradient of the logits at each position, root mean square over sequences."""
-    tokens, _ = sequences(gap, PROBE_SEQUENCES, training.generator(seed, "probed", gap))
+    tokens, _ = sequences(gap, PROBE_SEQUENCES, experiment.generator_from(seed, "probed", gap))
     # In float32 a vanishing gradient would soon be exactly zero, as if there were no path at all.
     model = copy.deepcopy(model).double()
     with threads(1):
@@ -175,18 +177,18 @@ def sweep_recurrent_weight(
     weights: Sequence[float] = RECURRENT_WEIGHTS, steps: int = SWEEP_STEPS
 ) -> dict[str, Any]:
     """The gradient of the last state with respect to the first input for W_h = w Q, linear and with tanh."""
-    draw = training.generator("recurrent weight")
-    rotation = torch.linalg.qr(torch.randn(STATES, STATES, generator=draw, dtype=torch.float64))[0]
-    inputs = 0.1 * torch.randn(steps, STATES, generator=draw, dtype=torch.float64)
+    rng = experiment.generator_from("recurrent weight")
+    rotation = torch.linalg.qr(torch.randn(STATES, STATES, generator=rng, dtype=torch.float64))[0]
+    inputs = 0.1 * torch.randn(steps, STATES, generator=rng, dtype=torch.float64)
     activations: tuple[Literal["linear", "tanh"], ...] = ("linear", "tanh")
     norms = {
-        activation: [_first_to_last(inputs, weight * rotation, activation) for weight in weights]
+        activation: [_first_to_last_gradient(inputs, weight * rotation, activation) for weight in weights]
         for activation in activations
     }
     return {"weights": list(weights), "steps": steps, "norms": norms}
 
 
-def _first_to_last(inputs: Tensor, W_h: Tensor, activation: Literal["linear", "tanh"]) -> float:
+def _first_to_last_gradient(inputs: Tensor, W_h: Tensor, activation: Literal["linear", "tanh"]) -> float:
     def last_state(first: Tensor) -> Tensor:
         tokens = torch.cat([first[None], inputs[1:]])
         state: Tensor = recurrence(tokens, torch.eye(STATES, dtype=inputs.dtype), W_h, activation=activation)
@@ -201,7 +203,7 @@ def _first_to_last(inputs: Tensor, W_h: Tensor, activation: Literal["linear", "t
 def report(settings: Settings, results: Results) -> Section:
     names, seeds, gaps = settings.families, settings.seeds, GAPS[settings.full]
     counts = [results[measurement_name(name, gaps[0], seeds[0])]["parameters"] for name in names]
-    row = Section(
+    section = Section(
         "long-range",
         "Long range",
         f"{settings.describe_training('sequences', counts)}; {TEST_SEQUENCES:,} test sequences per seed; "
@@ -211,20 +213,20 @@ def report(settings: Settings, results: Results) -> Section:
     for gap in gaps:
         runs = settings.runs(results, partial(measurement_name, gap=gap))
         accuracies[gap] = accuracy.mean_accuracies(runs, TEST_SEQUENCES * len(seeds))
-        row.add_cells(f"accuracy, gap {gap}", accuracies[gap], json_name=f"gap {gap}: right")
-    row.numbers = {"accuracy": accuracy.values_by_size(accuracies), "chance": CHANCE}
-    row.verdict = accuracy.budget_sentence(accuracy.all_accuracies(accuracies), CHANCE, settings.steps)
-    if not row.verdict:
-        row.verdict = reach_sentence(accuracies)
-        row.add_sentence(claim_sentence(accuracies))
+        section.add_cells(f"accuracy, gap {gap}", accuracies[gap], json_name=f"gap {gap}: right")
+    section.numbers = {"accuracy": accuracy.values_by_size(accuracies), "chance": CHANCE}
+    section.verdict = accuracy.budget_sentence(accuracy.all_accuracies(accuracies), CHANCE, settings.steps)
+    if not section.verdict:
+        section.verdict = reach_sentence(accuracies)
+        section.add_sentence(claim_sentence(accuracies))
         title, xlabel = "Predicting the first symbol after a gap", "gap (symbols in between)"
         figure, _, margins = accuracy.plot_by_size(accuracies, CHANCE, title, xlabel)
         caption = f"{margins} Markers of one gap stand side by side."
-        row.plots.append(Figure(figure, "accuracy against the gap", caption))
+        section.plots.append(Figure(figure, "accuracy against the gap", caption))
     norms = {name: results[measurement_name(name, gaps[-1], seeds[0])] for name in names}
-    _add_gradients(row, norms, gaps[-1])
-    _add_recurrent_weight(row, results["long-range recurrent weight"])
-    return row
+    _add_gradients(section, norms, gaps[-1])
+    _add_recurrent_weight(section, results["long-range recurrent weight"])
+    return section
 
 
 def reach_sentence(accuracies: BySize) -> str:
@@ -232,10 +234,10 @@ def reach_sentence(accuracies: BySize) -> str:
     reaches = {}
     first, last = min(accuracies), max(accuracies)
     for name in accuracies[first]:
-        by_gap = accuracy.of_family(accuracies, name)
-        solved = max((gap for gap in by_gap if by_gap[gap].value >= SOLVED), default=0)
-        above = max((gap for gap in by_gap if by_gap[gap].above(Accuracy(CHANCE))), default=0)
-        reach = f"{SOLVED:.0%} or more up to gap {solved}" if solved else f"below {SOLVED:.0%}"
+        by_gap = accuracy.by_size_of(accuracies, name)
+        solved = max((gap for gap in by_gap if by_gap[gap].value >= SOLVED_AT), default=0)
+        above = max((gap for gap in by_gap if by_gap[gap].is_above(Accuracy(CHANCE))), default=0)
+        reach = f"{SOLVED_AT:.0%} or more up to gap {solved}" if solved else f"below {SOLVED_AT:.0%}"
         if above > solved:
             reach += f" and above chance up to gap {above}"
         elif not above:
@@ -252,7 +254,7 @@ def claim_sentence(accuracies: BySize) -> str:
     if "transformer" not in at_gap or not recurrent:
         return ""
     at_gap = {name: at_gap[name] for name in ("transformer", *recurrent)}
-    ahead = any(at_gap[name].above(at_gap["transformer"]) for name in recurrent)
+    ahead = any(at_gap[name].is_above(at_gap["transformer"]) for name in recurrent)
     claim = ", against the usual claim that attention reaches farther" if ahead else ""
     return (
         f"At a gap of {gap} {accuracy.leaders_sentence(at_gap)}{claim}. This holds for this budget: it shows "
@@ -260,7 +262,7 @@ def claim_sentence(accuracies: BySize) -> str:
     )
 
 
-def _add_gradients(row: Section, results: Mapping[str, Any], gap: int) -> None:
+def _add_gradients(section: Section, results: Mapping[str, Any], gap: int) -> None:
     """How the gradient decays with distance, at the longest gap and the first seed."""
     decays = {
         when: {name: decay_per_position(result[when]) for name, result in results.items()}
@@ -269,19 +271,21 @@ def _add_gradients(row: Section, results: Mapping[str, Any], gap: int) -> None:
     for when, state in (("before", "Untrained"), ("after", "Trained")):
         norms = {name: result[when] for name, result in results.items()}
         json_name = f"gradient kept a place, {state.lower()}"
-        row.add_cells(f"gradient decay per position, {state.lower()}", decays[when], _format_decay, json_name)
+        section.add_cells(
+            f"gradient decay per position, {state.lower()}", decays[when], _format_decay, json_name
+        )
         figure = _gradient_plot(norms, gap, state)
         caption = "Where a line ends, the gradient is zero or below the axis."
-        row.plots.append(Figure(figure, f"gradient norm by distance, {state.lower()}", caption))
-        row.add_sentence(decay_sentence(norms, gap, state))
+        section.plots.append(Figure(figure, f"gradient norm by distance, {state.lower()}", caption))
+        section.add_sentence(decay_sentence(norms, gap, state))
     for name, result in results.items():
         if result["after"][0] == 0:
             reach = gap + 1 - next(i for i, norm in enumerate(result["after"]) if norm > 0)
-            row.add_sentence(
+            section.add_sentence(
                 f"The last vector of {name} depends on no token more than {reach} positions back: no "
                 "training can change that."
             )
-    row.numbers["gradient kept a place"] = decays
+    section.numbers["gradient kept a place"] = decays
 
 
 def _format_decay(decay: float | None) -> str:
@@ -290,14 +294,14 @@ def _format_decay(decay: float | None) -> str:
 
 def _gradient_plot(norms: Mapping[str, Sequence[float]], gap: int, state: str) -> Any:
     title, xlabel = f"{state}: gradient by distance, gap {gap}", "positions before the last token"
-    figure, axes = panel(title, xlabel, "gradient norm (1 position before = 1)", log="y")
+    figure, axes = new_panel(title, xlabel, "gradient norm (1 position before = 1)", log="y")
     for index, (name, values) in enumerate(norms.items()):
         relative = np.array(values[-2::-1]) / values[-2]
         visible = relative > 1e-20
         distances = 1 + np.arange(len(relative))
         # Markers of different families stand at different positions.
         every = (index * gap // 40, max(1, gap // 8))
-        draw(axes, name, (list(distances[visible]), list(relative[visible])), markevery=every)
+        draw_line(axes, name, (list(distances[visible]), list(relative[visible])), markevery=every)
     axes.set_ylim(1e-14, 1e2)
     add_legend(figure)
     return figure
@@ -319,7 +323,7 @@ def decay_per_position(norms: Sequence[float]) -> float | None:
 def decay_sentence(norms: Mapping[str, Sequence[float]], gap: int, state: str) -> str:
     """The gradient at the first token relative to the token just before the last."""
     ratios = {name: values[0] / values[-2] for name, values in norms.items()}
-    parts = clauses({name: (classify(ratio, DECAY_SCALE), f"{ratio:.2g}") for name, ratio in ratios.items()})
+    parts = clauses({name: (on_scale(ratio, DECAY_SCALE), f"{ratio:.2g}") for name, ratio in ratios.items()})
     return f"{state}, over a gap of {gap} the gradient at the first token, relative to a near token, {parts}."
 
 
@@ -327,31 +331,33 @@ def recurrent_weight_plot(result: Any, *, wide: bool = False) -> Any:
     """The gradient against the recurrent weight: measured, and the power law of the linear case."""
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
     title, xlabel = f"Recurrent weight through 1, {steps} steps", "recurrent weight w (W_h = w Q)"
-    figure, axes = panel(title, xlabel, "gradient, last state by first input", log="y", wide=wide)
+    figure, axes = new_panel(title, xlabel, "gradient, last state by first input", log="y", wide=wide)
     power = [w ** (steps - 1) for w in weights]
     axes.plot(weights, power, color="#777777", linewidth=3, alpha=0.5, label=f"w^{steps - 1}")
-    draw(axes, "lstm", (weights, norms["linear"]), "linear states, measured", linestyle="")
-    draw(axes, "cnn", (weights, norms["tanh"]), "tanh, measured")
+    draw_line(axes, "lstm", (weights, norms["linear"]), "linear states, measured", linestyle="")
+    draw_line(axes, "cnn", (weights, norms["tanh"]), "tanh, measured")
     add_legend(figure, wide=wide)
     return figure
 
 
-def _add_recurrent_weight(row: Section, result: Any) -> None:
+def _add_recurrent_weight(section: Section, result: Any) -> None:
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
     caption = f"A plain recurrence of {STATES} states; its recurrent matrix is w times a rotation."
-    row.plots.append(Figure(recurrent_weight_plot(result), "gradient against the recurrent weight", caption))
+    section.plots.append(
+        Figure(recurrent_weight_plot(result), "gradient against the recurrent weight", caption)
+    )
     rows = [
         (f"{w:g}", f"{w ** (steps - 1):.3g}", f"{linear:.3g}", f"{tanh:.3g}")
         for w, linear, tanh in zip(weights, norms["linear"], norms["tanh"], strict=True)
     ]
     columns = ("w", f"w^{steps - 1}", "linear, measured", "tanh, measured")
     title = f"Gradient of the last state with respect to the first of {steps} inputs"
-    row.tables.append(Table(title, columns, rows))
+    section.tables.append(Table(title, columns, rows))
     low, one, high = (norms["linear"][weights.index(w)] for w in (weights[0], 1.0, weights[-1]))
     with_tanh = norms["tanh"][-1]
-    row.add_sentence(
+    section.add_sentence(
         f"In a plain recurrence the gradient after {steps} steps goes from {low:.1e} at w = {weights[0]:g} "
         f"through {one:.2g} at w = 1 to {high:.1e} at w = {weights[-1]:g}; there, with tanh, it is "
         f"{with_tanh:.2g}" + (", so it no longer explodes." if with_tanh < high / 10 else ".")
     )
-    row.numbers["recurrent weight"] = {"weights": weights, **norms}
+    section.numbers["recurrent weight"] = {"weights": weights, **norms}

@@ -53,7 +53,7 @@ def fingerprint(measurement: Measurement) -> str:
     return _digest({**config, "torch": torch.__version__, "cores": cores(), "format": FORMAT})
 
 
-def path_of(folder: Path, measurement: Measurement) -> Path:
+def result_path(folder: Path, measurement: Measurement) -> Path:
     slug = re.sub(r"[^a-z0-9]+", "-", measurement.name.lower()).strip("-")
     return folder / FOLDER / f"{slug}.{fingerprint(measurement)[:10]}.json"
 
@@ -67,14 +67,14 @@ def save(folder: Path, measurement: Measurement, result: dict[str, Any]) -> None
     """Write a finished measurement."""
     config = {"name": measurement.name, "decided by": dict(measurement.config)}
     data = {**_header(measurement, result), **config, "result": result}
-    write_atomic(path_of(folder, measurement), json.dumps(data, indent=1) + "\n")
+    write_atomic(result_path(folder, measurement), json.dumps(data, indent=1) + "\n")
 
 
 def load(
     folder: Path, measurement: Measurement, log: Callable[[str], None] = to_stderr
 ) -> dict[str, Any] | None:
     """A saved result; None if there is none, or if its file is damaged, which is reported."""
-    path = path_of(folder, measurement)
+    path = result_path(folder, measurement)
     if not path.exists():
         return None
     try:
@@ -96,38 +96,27 @@ def run_measurements(
     results = {name: saved for name, one in planned.items() if (saved := load(folder, one, log)) is not None}
     if results:
         log(f"{len(results)} of {len(planned)} measurements were already there, in {folder / FOLDER}.")
-    progress = Progress([one for name, one in planned.items() if name not in results])
+    remaining = [one for name, one in planned.items() if name not in results]
+    total, done = sum(one.seconds for one in remaining), 0.0  # estimated seconds
+    status = StatusLine()
     try:
-        for measurement in progress.remaining:
-            progress.start(measurement)
+        for number, measurement in enumerate(remaining, 1):
+            now = time.monotonic()
+            line = f"{number}/{len(remaining)} {measurement.name}"
+            if done:  # the forecast comes from what was measured here, never from another machine
+                left = (now - status.start_time) / done * (total - done)
+                line += f", about {format_duration(left)} left"
+            if status.terminal or number == 1 or status.is_due(now):
+                status.draw(line, now)
             # As it will be read from the file: the report must not depend on whether it was saved.
             results[measurement.name] = json.loads(json.dumps(measurement.run()))
             save(folder, measurement, results[measurement.name])
-            progress.done += measurement.seconds
+            done += measurement.seconds
     except KeyboardInterrupt:
         raise StoppedError(
             f"stopped; {len(results)} of {len(planned)} measurements are saved in {folder / FOLDER}. "
             "Resume with the same command."
         ) from None
     finally:
-        progress.clear()
+        status.clear()
     return {name: results[name] for name in planned}
-
-
-class Progress(StatusLine):
-    """The current measurement and the estimated time left."""
-
-    def __init__(self, remaining: Sequence[Measurement]) -> None:
-        super().__init__()
-        self.remaining, self.number = remaining, 0
-        self.total, self.done = sum(one.seconds for one in remaining), 0.0  # estimated seconds
-
-    def start(self, measurement: Measurement) -> None:
-        self.number += 1
-        now = time.monotonic()
-        line = f"{self.number}/{len(self.remaining)} {measurement.name}"
-        if self.done:  # the forecast comes from what was measured here, never from another machine
-            left = (now - self.start_time) / self.done * (self.total - self.done)
-            line += f", about {format_duration(left)} left"
-        if self.terminal or self.number == 1 or self.is_due(now):
-            self.draw(line, now)

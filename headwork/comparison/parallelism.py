@@ -13,11 +13,11 @@ from typing import Any
 
 from torch import Tensor
 
+from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, Layer, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import Results, Section, classify, clauses, format_ratio, size_plot
-from headwork.comparison.timing import InterleavedTimer, cores, load_average, relative
-from headwork.comparison.training import Settings
+from headwork.comparison.section import Results, Section, clauses, format_ratio, on_scale, size_plot
+from headwork.comparison.timing import InterleavedTimer, cores, load_average, relative_times
 from headwork.documents import Figure, Table
 from headwork.mechanisms.kernels import Kernels
 from headwork.sizes.polynomial import Polynomial, interpolate
@@ -27,7 +27,7 @@ WIDTH = 32
 CHAIN_LENGTHS = (32, 48, 64)
 TOKENS, LENGTHS = 8192, (64, 256, 1024, 4096)
 THREADS_N, THREADS_D = 2048, 128  # of the layers on several threads
-UNCHANGED = 1.5  # ratios of times nearer to 1 than this count as unchanged
+UNCHANGED_RATIO = 1.5  # ratios of times nearer to 1 than this count as unchanged
 
 
 def plan(settings: Settings) -> list[Measurement]:
@@ -91,7 +91,7 @@ def time_same_tokens(families: Sequence[str]) -> dict[str, Any]:
     layers = {name: Layer(FAMILIES[name], WIDTH).eval() for name in families}
     functions = {(name, n): layers[name].forward_pass(n, TOKENS // n) for n in LENGTHS for name in families}
     with threads(cores()):
-        best = relative(InterleavedTimer(functions).run(12))
+        best = relative_times(InterleavedTimer(functions).run(12))
     times = {name: [best[name, n] for n in LENGTHS] for name in families}
     return {"lengths": list(LENGTHS), "times": times}
 
@@ -105,7 +105,7 @@ def time_threads(families: Sequence[str], count: int) -> dict[str, Any]:
         for number, timer in timers.items():
             with threads(number):
                 timer.run(1)
-    best = relative({(name, k): timer.best[name] for k, timer in timers.items() for name in families})
+    best = relative_times({(name, k): timer.best[name] for k, timer in timers.items() for name in families})
     times = {name: [best[name, number] for number in sorted(timers)] for name in families}
     return {"threads": sorted(timers), "times": times, "load": load_average()}
 
@@ -113,7 +113,7 @@ def time_threads(families: Sequence[str], count: int) -> dict[str, Any]:
 def report(settings: Settings, results: Results) -> Section:
     names, count = settings.families, cores()
     same, threaded = results["parallelism same tokens"], results["parallelism threads"]
-    row = Section(
+    section = Section(
         "parallelism",
         "Parallelism",
         f"The longest chain of the plain definition; {TOKENS:,} tokens of width {WIDTH} in sequences of "
@@ -127,32 +127,32 @@ def report(settings: Settings, results: Results) -> Section:
     flops_per_token = {name: [flops_at(name, n, WIDTH) / n for n in (first, last)] for name in names}
     per_flop = {name: per_token[name] / (counts[1] / counts[0]) for name, counts in flops_per_token.items()}
     speedups = {name: values[0] / values[-1] for name, values in threaded["times"].items()}
-    row.add_cells("longest chain of operations", chains)
+    section.add_cells("longest chain of operations", chains)
     label = f"n = {LENGTHS[-1]:,} over {LENGTHS[0]}"
-    row.add_cells(f"time per token, {label}", per_token, format_ratio, f"time a token, {label}")
-    row.add_cells(f"time per FLOP, {label}", per_flop, format_ratio, "time a FLOP, the same")
+    section.add_cells(f"time per token, {label}", per_token, format_ratio, f"time a token, {label}")
+    section.add_cells(f"time per FLOP, {label}", per_flop, format_ratio, "time a FLOP, the same")
     by_growth = sorted(names, key=lambda name: not _slope(chains[name]))  # chains that grow come first
     growth = {
         name: ("grows with n" if _slope(chains[name]) else "does not depend on n", str(chains[name]))
         for name in by_growth
     }
-    row.verdict = f"The longest chain of dependent operations {clauses(growth)}."
-    row.add_sentence(_token_sentence(per_token, per_flop, last // first))
+    section.verdict = f"The longest chain of dependent operations {clauses(growth)}."
+    section.add_sentence(_token_sentence(per_token, per_flop, last // first))
     if count > 1:
-        row.add_cells(f"speed-up on {count} threads", speedups, format_ratio)
-        row.add_sentence(thread_sentence(speedups, count, threaded.get("load", 0.0)))
+        section.add_cells(f"speed-up on {count} threads", speedups, format_ratio)
+        section.add_sentence(thread_sentence(speedups, count, threaded.get("load", 0.0)))
     else:
-        row.add_sentence("Only one core is available here, so there is no speed-up to measure.")
+        section.add_sentence("Only one core is available here, so there is no speed-up to measure.")
     columns = ("family", "longest chain", *(f"time per token, n = {n:,}" for n in same["lengths"]))
     rows = [(name, str(chains[name]), *map(format_ratio, ratios[name])) for name in names]
     notes = [f"Times are ratios to n = {first}."]
-    row.tables.append(Table("The same tokens in longer sequences", columns, rows, notes))
+    section.tables.append(Table("The same tokens in longer sequences", columns, rows, notes))
     title, ylabel = f"{TOKENS:,} tokens in longer sequences", f"time per token (n = {first} is 1)"
     lines = {name: (same["lengths"], values) for name, values in ratios.items()}
     figure = size_plot(lines, title, "tokens n per sequence", ylabel)
     caption = "The number of tokens is constant; only the length of the sequences grows."
-    row.plots.append(Figure(figure, "time per token against the length of the sequences", caption))
-    row.numbers = {
+    section.plots.append(Figure(figure, "time per token against the length of the sequences", caption))
+    section.numbers = {
         "chain": {
             name: {"fixed": float(chain.coefficient()), "each token": _slope(chain)}
             for name, chain in chains.items()
@@ -161,7 +161,7 @@ def report(settings: Settings, results: Results) -> Section:
         "time a FLOP": per_flop,
         "speed-up": speedups if count > 1 else {},
     }
-    return row
+    return section
 
 
 def chain_formulas(result: Any) -> dict[str, Polynomial]:
@@ -187,9 +187,9 @@ def _token_sentence(per_token: Mapping[str, float], per_flop: Mapping[str, float
     findings = {}
     for name, ratio in per_flop.items():
         text = "a token takes no longer"
-        if ratio > UNCHANGED:
+        if ratio > UNCHANGED_RATIO:
             text = "cores wait and each FLOP takes longer"
-        elif per_token[name] > UNCHANGED:
+        elif per_token[name] > UNCHANGED_RATIO:
             text = "a token takes longer only because it needs more FLOPs"
         ratios = f"{format_ratio(per_token[name])} per token, {format_ratio(ratio)} per FLOP"
         findings[name] = (text, ratios)
@@ -204,7 +204,7 @@ def thread_sentence(speedups: Mapping[str, float], count: int, machine_load: flo
         (1 + (count - 1) / 2, "the speed-up is small"),
         (math.inf, "the speed-up is good"),
     )
-    parts = clauses({name: (classify(x, scale), format_ratio(x)) for name, x in speedups.items()})
+    parts = clauses({name: (on_scale(x, scale), format_ratio(x)) for name, x in speedups.items()})
     # This process alone is a load of at most one thread per core.
     busy = (
         f" But the machine was busy (load {machine_load:.1f} on {count} cores), so these speed-ups mean "

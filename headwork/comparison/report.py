@@ -4,17 +4,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from headwork.comparison import bias, complexity, long_range, parallelism, uses
+from headwork.comparison import best_uses, complexity, inductive_bias, long_range, parallelism
+from headwork.comparison.experiment import ROWS, Settings
 from headwork.comparison.families import FAMILIES
 from headwork.comparison.measurements import run_measurements
-from headwork.comparison.row import Results, Section, join_names
-from headwork.comparison.training import ROWS, Settings
+from headwork.comparison.section import Results, Section, join_names
 from headwork.documents import Document, Heading, Renderable, Table
 from headwork.errors import InputError
 from headwork.files import write_atomic
 
 PAGE, DATA = "comparison.html", "comparison.json"
-MODULES: dict[str, Any] = dict(zip(ROWS, (complexity, parallelism, long_range, bias, uses), strict=True))
+SECTION_MODULES: dict[str, Any] = dict(
+    zip(ROWS, (complexity, parallelism, long_range, inductive_bias, best_uses), strict=True)
+)
 
 
 def compare(settings: Settings, folder: str | Path) -> "Comparison":
@@ -24,7 +26,7 @@ def compare(settings: Settings, folder: str | Path) -> "Comparison":
         raise InputError(
             f"--out {target} is a file. Name a folder: measurements and report are written into it."
         )
-    modules = [MODULES[row] for row in settings.rows]
+    modules = [SECTION_MODULES[row] for row in settings.rows]
     results = run_measurements([one for module in modules for one in module.plan(settings)], target)
     comparison = Comparison(settings, [module.report(settings, results) for module in modules], results)
     write_atomic(target / PAGE, comparison.to_html())

@@ -18,7 +18,7 @@ import torch
 
 Key = TypeVar("Key", bound=Hashable)
 SAMPLE_SECONDS = 0.002  # faster functions are repeated within one sample
-LARGEST_ERROR = 0.1  # an exponent with a larger standard error is not reported as one
+MAX_EXPONENT_ERROR = 0.1  # an exponent with a larger standard error is not reported as one
 
 
 def cores() -> int:
@@ -31,10 +31,10 @@ def load_average() -> float:
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
-def relative(times: Mapping[Key, float]) -> dict[Key, float]:
+def relative_times(times: Mapping[Key, float]) -> dict[Key, float]:
     """Times in units of the shortest.
 
-    >>> relative({"cnn": 0.5, "lstm": 2.0})
+    >>> relative_times({"cnn": 0.5, "lstm": 2.0})
     {'cnn': 1.0, 'lstm': 4.0}
     """
     unit = min(times.values())
@@ -84,7 +84,7 @@ class PowerLaw:
 
     @property
     def is_reliable(self) -> bool:
-        return self.error <= LARGEST_ERROR
+        return self.error <= MAX_EXPONENT_ERROR
 
     def __str__(self) -> str:
         return f"{self.exponent:.2f} ± {self.error:.2f}"
@@ -99,19 +99,14 @@ def fit_power_law(sizes: Sequence[float], values: Sequence[float]) -> PowerLaw:
     >>> print(fit_power_law([1, 2, 4], [3, 12, 48]))
     2.00 ± 0.00
     """
-    x, y = np.log(np.asarray(sizes, float)), np.log(np.asarray(values, float))
-    centred = x - x.mean()
-    spread = float(centred @ centred)
-    slope = float(centred @ y) / spread
-    residuals = y - y.mean() - slope * centred
-    error = math.sqrt(float(residuals @ residuals) / max(1, len(x) - 2) / spread)
-    return PowerLaw(slope, error, float(min(sizes)), float(max(sizes)))
+    (slope, _), covariance = np.polyfit(np.log(sizes), np.log(values), 1, cov=True)
+    return PowerLaw(float(slope), float(np.sqrt(covariance[0, 0])), float(min(sizes)), float(max(sizes)))
 
 
-def crossing(sizes: Sequence[float], rising: Sequence[float], other: Sequence[float]) -> float:
+def crossing_size(sizes: Sequence[float], rising: Sequence[float], other: Sequence[float]) -> float:
     """The size from which ``rising`` stays above ``other``, on logarithmic scales: 0 always, inf never.
 
-    >>> crossing([1, 2, 4], [1, 4, 16], [2, 4, 8])
+    >>> crossing_size([1, 2, 4], [1, 4, 16], [2, 4, 8])
     2.0
     """
     gaps = [math.log(a / b) for a, b in zip(rising, other, strict=True)]

@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from headwork.construct import certificate, proofs
+from headwork.construct import certificate, impossibility
 from headwork.construct import position_codes as codes
-from headwork.construct.certificate import ContentHeads, ScoredHead
+from headwork.construct.certificate import ContentReadingHeads, ScoredHead
 from headwork.construct.construction import Construction
 from headwork.construct.copying import copy
 from headwork.construct.head_search import TOLERANCE, HeadSearch
-from headwork.construct.targets import TARGETS, Impossible, NotFound, whole_number
+from headwork.construct.targets import TARGETS, Impossible, NotFound, check_integer
 from headwork.documents import Document, Item, Items
 from headwork.errors import InputError, TooLarge, check_known, unknown_name
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 
 MAX_VALUES = 20_000_000  # entries of all W_v
-FUNCTIONS: dict[str, Any] = {**TARGETS, "copy": copy}  # copy is by content: it builds its own head
-RANDOM_CELLS = 100_000  # the most attention weights over all random inputs
+TARGET_FUNCTIONS: dict[str, Any] = {**TARGETS, "copy": copy}  # copy is by content: it builds its own head
+MAX_RANDOM_WEIGHTS = 100_000  # the most attention weights over all random inputs
 
 
 def build(
@@ -53,14 +53,14 @@ def build(
     name = target.replace("_", "-")
     tolerance = None if tolerance is None else _positive(tolerance, "tolerance")
     norm, delta = _positive(norm, "norm"), _positive(delta, "delta")
-    if name not in FUNCTIONS:
-        raise unknown_name("target", target, FUNCTIONS)
+    if name not in TARGET_FUNCTIONS:
+        raise unknown_name("target", target, TARGET_FUNCTIONS)
     for detail in details:
         check_known(f"input of {name}", detail, _inputs(name))
-    width = whole_number(width, "width", 1, 1024)
-    heads = None if heads is None else whole_number(heads, "heads", 1, 512)
+    width = check_integer(width, "width", 1, 1024)
+    heads = None if heads is None else check_integer(heads, "heads", 1, 512)
     code_width = codes.DEFAULT_WIDTH if position_width is None else position_width
-    code_width = whole_number(code_width, "position_width", 2, 1024)
+    code_width = check_integer(code_width, "position_width", 2, 1024)
     if position_width is not None and positions not in ("sinusoidal", "rotary"):
         raise InputError(f"position_width is for sinusoidal and rotary positions; these are {positions}.")
     if name == "copy":
@@ -72,9 +72,9 @@ def build(
     chosen = TARGETS[name](**details)
     try:
         if name == "matrix":
-            chosen = proofs.weights_of_one_head(chosen, tolerance, norm)
-        plan = Plan(chosen, positions, norm, width, code_width, tolerance, heads)
-        proofs.check(plan, heads)
+            chosen = impossibility.as_softmax_weights(chosen, tolerance, norm)
+        plan = HeadBuilder(chosen, positions, norm, width, code_width, tolerance, heads)
+        impossibility.check(plan, heads)
         return plan.construct(delta)
     except Impossible as proof:
         return Construction(False, name, reason=str(proof), tolerance=tolerance, norm=norm)
@@ -90,7 +90,7 @@ def target_list() -> Document:
     """
     items = (
         Item(f"{(inspect.getdoc(function) or '').splitlines()[0]} [{', '.join(_inputs(name))}]", name)
-        for name, function in FUNCTIONS.items()
+        for name, function in TARGET_FUNCTIONS.items()
     )
     return Document("Targets", (Items(tuple(items)),))
 
@@ -102,11 +102,11 @@ def _positive(value: Any, name: str) -> float:
 
 
 def _inputs(target: str) -> list[str]:
-    return [name for name in inspect.signature(FUNCTIONS[target]).parameters if name != "tolerance"]
+    return [name for name in inspect.signature(TARGET_FUNCTIONS[target]).parameters if name != "tolerance"]
 
 
 @dataclass(eq=False)
-class Plan(HeadSearch):
+class HeadBuilder(HeadSearch):
     """One search after the other, until heads keep the tolerance."""
 
     max_heads: int | None = None
@@ -115,20 +115,20 @@ class Plan(HeadSearch):
         """The first heads that keep the tolerance; where none was given, also the nearest."""
         nearest: Construction | None = None
         refusals: list[NotFound] = []
-        for find_heads in self.searches():
+        for find_heads in self.strategies():
             try:
                 result = self._certify(find_heads())
             except NotFound as refusal:
                 refusals.append(refusal)
                 continue
-            if result.bound <= self.allowed:
+            if result.bound <= self.max_error:
                 return self._measure(result, delta)
             nearest = result if nearest is None or result.bound < nearest.bound else nearest
         if nearest is not None and self.tolerance is None:
             return self._measure(nearest, delta)
         if nearest is not None:
             refusals.append(NotFound(f"heads of that width, which miss by {nearest.bound:.3g} at best"))
-        if fine := [refusal for refusal in refusals if isinstance(refusal, certificate.TooFine)]:
+        if fine := [refusal for refusal in refusals if isinstance(refusal, certificate.ToleranceTooSmall)]:
             raise fine[0]
         other = "" if self.positions == "one-hot" else ", or use one-hot positions"
         raise NotFound(
@@ -138,30 +138,30 @@ class Plan(HeadSearch):
 
     def _certify(self, heads: list[ScoredHead]) -> Construction:
         readers = self.content_heads()
-        count = len(heads) + sum(self.width + reader.cancelled for reader in readers)
+        count = len(heads) + sum(self.width + reader.subtracts_mean for reader in readers)
         if self.max_heads is not None and count > self.max_heads:
             raise NotFound(f"{count} heads, where at most {self.max_heads} may be used")
         if count * self.width * (self.width + self.codes.shape[1]) > MAX_VALUES:
             raise TooLarge(f"{count} heads for content of width {self.width}. Take a smaller width.")
-        every = [*heads, *(reader.base for reader in readers)]
-        shares = any(scored.F.any() for scored in every)
+        all_heads = [*heads, *(reader.base for reader in readers)]
+        has_fixed_scores = any(scored.fixed_scores.any() for scored in all_heads)
         beta = 1.0
-        if any(scored.S.any() for scored in every) or not shares:
-            bound_at = partial(certificate.bound, heads, self.M, self.norm, readers=readers)
-            beta = certificate.smallest_beta(bound_at, self.allowed)
-            beta = max(beta, 1.0) if shares else beta
-        result = self._at(beta, heads, readers)
+        if any(scored.scaled_scores.any() for scored in all_heads) or not has_fixed_scores:
+            bound_at = partial(certificate.bound, heads, self.matrix, self.norm, readers=readers)
+            beta = certificate.smallest_beta(bound_at, self.max_error)
+            beta = max(beta, 1.0) if has_fixed_scores else beta
+        result = self._construct_at(beta, heads, readers)
         for step in range(36):  # the matrices are rounded where the search was not: give beta what that costs
             if self.tolerance is None or result.bound <= self.tolerance or self.too_narrow():
                 break
             beta *= 1 + 2.0 ** (step - 50)
-            result = self._at(beta, heads, readers)
-        if result.bound > self.allowed and not self.too_narrow():
-            raise certificate.refusal(self.allowed, result.bound, result.rounding)
+            result = self._construct_at(beta, heads, readers)
+        if result.bound > self.max_error and not self.too_narrow():
+            raise certificate.missed_tolerance(self.max_error, result.bound, result.rounding)
         return result
 
     def _measure(self, result: Construction, delta: float) -> Construction:
-        cases = max(4, min(200, RANDOM_CELLS // (self.M.size * result.heads)))
+        cases = max(4, min(200, MAX_RANDOM_WEIGHTS // (self.matrix.size * result.heads)))
         contents = certificate.random_contents(cases, self.target.tokens, self.width, self.norm, seed=0)
         return replace(
             result,
@@ -171,28 +171,30 @@ class Plan(HeadSearch):
             perturbation=self._perturb(result, delta),
         )
 
-    def _at(self, beta: float, heads: list[ScoredHead], readers: list[ContentHeads]) -> Construction:
+    def _construct_at(
+        self, beta: float, heads: list[ScoredHead], readers: list[ContentReadingHeads]
+    ) -> Construction:
         """The matrices for this beta, and the bound on what they really do."""
-        real = [self.score(one.head, *one.projections(beta)) for one in heads]
-        bases = [self.score(reader.base.head, *reader.base.projections(beta)) for reader in readers]
+        real_heads = [self.score(scored.head, *scored.projections_at(beta)) for scored in heads]
+        real_bases = [self.score(reader.base.head, *reader.base.projections_at(beta)) for reader in readers]
         width, whole = self.width, self.width + self.codes.shape[1]
         matrices = []
-        for one in real:
-            pair = [np.pad(W, ((0, 0), (width, 0))) for W in one.projections(beta)]
-            matrices.append((pair, np.eye(width, whole), one.head.coefficient))
+        for scored in real_heads:
+            pair = [np.pad(W, ((0, 0), (width, 0))) for W in scored.projections_at(beta)]
+            matrices.append((pair, np.eye(width, whole), scored.head.coefficient))
         for reader in readers:
-            for dimension in range(width + reader.cancelled):  # the last one takes away their mean
-                query, key = (np.pad(W, ((1, 0), (width, 0))) for W in reader.base.projections(beta))
+            for dimension in range(width + reader.subtracts_mean):  # the last one takes away their mean
+                query, key = (np.pad(W, ((1, 0), (width, 0))) for W in reader.base.projections_at(beta))
                 value = np.zeros((width, whole))
-                value[dimension if dimension < width else slice(None), width:] = reader.functional
+                value[dimension if dimension < width else slice(None), width:] = reader.value_projection
                 if dimension < width:
-                    query[0, dimension], key[0, width:] = reader.slope / beta, reader.functional
+                    query[0, dimension], key[0, width:] = (reader.slope / beta, reader.value_projection)
                 c = reader.base.head.coefficient
                 matrices.append(([query, key], value, c if dimension < width else -c))
         rows = max(len(query) for (query, _), _, _ in matrices)
-        real_readers = [replace(reader, base=base) for reader, base in zip(readers, bases, strict=True)]
-        proved = certificate.bound(real, self.M, self.norm, beta, real_readers)
-        exact, why = self._why(beta, heads, readers)
+        real_readers = [replace(reader, base=base) for reader, base in zip(readers, real_bases, strict=True)]
+        proved = certificate.bound(real_heads, self.matrix, self.norm, beta, real_readers)
+        exact, why = self._explain_beta(beta, heads, readers)
         return Construction(
             True,
             self.target.title,
@@ -210,17 +212,19 @@ class Plan(HeadSearch):
             bound=proved.value,
             rounding=proved.rounding,
             worst_input=certificate.worst_content(proved, self.norm, self.width),
-            matrix=self.M,
+            matrix=self.matrix,
             queries=self.target.queries,
             rotary=self.positions == "rotary",
             remarks=tuple(self._remarks(heads, readers)),
         )
 
-    def _why(self, beta: float, heads: list[ScoredHead], readers: list[ContentHeads]) -> tuple[str, str]:
+    def _explain_beta(
+        self, beta: float, heads: list[ScoredHead], readers: list[ContentReadingHeads]
+    ) -> tuple[str, str]:
         """beta in closed form where there is one, and why it is the smallest."""
         if len(heads) > 1 or readers:
             return "", "found by bisection from above; a smaller one is not ruled out, as heads can cancel"
-        S, F, head = heads[0].S, heads[0].F, heads[0].head
+        S, F, head = heads[0].scaled_scores, heads[0].fixed_scores, heads[0].head
         if not S.any():
             return "", "the scores need no sharpening"
         if self.positions != "one-hot" or self.tolerance is None or F.any() or heads[0].remark:
@@ -233,16 +237,16 @@ class Plan(HeadSearch):
             closed = f"ln({exact})"
         return closed, "the smallest: 2 r p <= tolerance with the leak p = (n-m)/(m e^beta + n - m)"
 
-    def _remarks(self, heads: list[ScoredHead], readers: list[ContentHeads]) -> Iterator[str]:
+    def _remarks(self, heads: list[ScoredHead], readers: list[ContentReadingHeads]) -> Iterator[str]:
         if heads[0].remark:
             yield heads[0].remark
         elif self.target.head_width is not None and self.positions == "one-hot":
-            zeros = " and the zeros" if np.any(self.M == 0) else ""
+            zeros = " and the zeros" if np.any(self.matrix == 0) else ""
             yield (
                 f"the row-centred scores have rank {self.rank()}; the head's width allows "
                 f"{self.target.head_width}: exact except for rounding{zeros}"
             )
-        if np.any(self.M == 0) and codes.target_scores(heads[0].head)[0].any():
+        if np.any(self.matrix == 0) and codes.target_scores(heads[0].head)[0].any():
             default = f", here to {TOLERANCE:g}, the default" if self.tolerance is None else ""
             yield f"exact zeros need beta = ∞ or a mask: softmax alone only approaches them{default}"
         if self.positions == "rotary":
@@ -266,7 +270,7 @@ class Plan(HeadSearch):
             spreads.append(self.norm if W_v[:, : self.width].any() else float(values))
         factors = [abs(float(W_o[0, 0])) for W_o in result.W_o]
         scales = [2 * spread * factor for spread, factor in zip(spreads, factors, strict=True)]
-        move = certificate.worst_move(logits, lengths, scales, result.beta, delta)
+        move = certificate.worst_key_shift(logits, lengths, scales, result.beta, delta)
         query, key, _ = projected[move.head]
         query = query[move.query : move.query + 1]
         length = np.linalg.norm(query.array)

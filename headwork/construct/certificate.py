@@ -45,54 +45,56 @@ LARGEST_BETA = 2.0**40  # a larger beta loses every digit of the scores
 
 @dataclass(frozen=True, eq=False)
 class ScoredHead:
-    """A head that the positions allow: logits beta S + F, and the W_q and W_k that give them at a beta."""
+    """A head that the positions allow: logits beta * scaled + fixed, by W_q and W_k of a beta."""
 
     head: Head
-    S: Array
-    F: Array
-    size: Array  # |Q| |K|^T, what rounding of S is measured by
-    gamma: float  # rounding of a score, as a share of its size
-    projections: Callable[[float], tuple[Array, Array]]  # W_q and W_k over the codes
-    F_size: Array | float = 0.0  # the same as size for F, where it is not |F|
+    scaled_scores: Array
+    fixed_scores: Array
+    magnitude: Array  # |Q| |K|^T, by which rounding of the scaled scores is measured
+    gamma: float  # the rounding of a score, as a share of its magnitude
+    projections_at: Callable[[float], tuple[Array, Array]]  # W_q and W_k over the codes
+    fixed_magnitude: Array | float = 0.0  # the same as size for F, where it is not |F|
     remark: str = ""
 
     def logits(self, beta: float) -> Array:
-        return beta * self.S + self.F
+        return beta * self.scaled_scores + self.fixed_scores
 
     def rounding(self, beta: float) -> Array:
         """By how much softmax rows can be off, one number per query."""
-        off = self.gamma * (beta * self.size + np.maximum(np.abs(self.F), self.F_size)).max(axis=1)
+        off = self.gamma * (
+            beta * self.magnitude + np.maximum(np.abs(self.fixed_scores), self.fixed_magnitude)
+        ).max(axis=1)
         return np.asarray(np.expm1(np.minimum(2 * off, 1.0)))
 
 
 @dataclass(frozen=True, eq=False)
-class ContentHeads:
+class ContentReadingHeads:
     """Heads that read their query's content, one for each of ``width`` dimensions; base is without it."""
 
     base: ScoredHead  # its coefficient is c
-    functional: Array  # what values read of a position code
+    value_projection: Array  # what values read of a position code
     values: Array  # that is v, at most 1 in size
     slope: float
     width: int
-    cancelled: bool  # whether one more head takes c k1 away
+    subtracts_mean: bool  # whether one more head takes c k1 away
     value_rounding: float
 
-    def terms(self, norm: float, beta: float) -> tuple[Array, Array, Array]:
+    def error_terms(self, norm: float, beta: float) -> tuple[Array, Array, Array]:
         """Per query: the weight of its own content, what is left over, and rounding."""
         weights, c, z = array_softmax(self.base.logits(beta)), self.base.head.coefficient, self.slope * norm
         mean = weights @ self.values
         centred = self.values - mean[:, None]
         k2, k3 = (weights * centred**2).sum(axis=1), (weights * centred**3).sum(axis=1)
         dimensions = math.sqrt(self.width)
-        mean_size = 0.0 * mean if self.cancelled else dimensions * np.abs(mean)
+        mean_size = 0.0 * mean if self.subtracts_mean else dimensions * np.abs(mean)
         rounding = self.base.rounding(beta) + 2 * (1 + z) * (self.value_rounding + 16 * UNIT_ROUNDOFF)
-        rounding = (1 + self.cancelled) * dimensions * rounding
+        rounding = (1 + self.subtracts_mean) * dimensions * rounding
         rest = mean_size + np.abs(k3) * z**2 / 2 + z**3 / 3
         return c * self.slope * k2, abs(c) * rest, abs(c) * rounding
 
 
 @dataclass(frozen=True, eq=False)
-class Bound:
+class ErrorBound:
     """The proved bound, the part of it for rounding, and the row of E that attains it."""
 
     value: float
@@ -101,8 +103,12 @@ class Bound:
 
 
 def bound(
-    heads: Sequence[ScoredHead], M: Array, norm: float, beta: float, readers: Sequence[ContentHeads] = ()
-) -> Bound:
+    heads: Sequence[ScoredHead],
+    M: Array,
+    norm: float,
+    beta: float,
+    readers: Sequence[ContentReadingHeads] = (),
+) -> ErrorBound:
     """r max_i sum_j |E_ij|, and what rounding and the content that is read in scores add."""
     E = np.sum([h.head.coefficient * array_softmax(h.logits(beta)) for h in heads], axis=0) - M
     scale = sum(abs(h.head.coefficient) for h in heads)
@@ -111,16 +117,16 @@ def bound(
     rounding = rounding + norm * scale * sums * UNIT_ROUNDOFF
     rest = np.zeros(len(E))
     for reader in readers:
-        weight, remainder, rounded = reader.terms(norm, beta)
+        weight, remainder, rounded = reader.error_terms(norm, beta)
         E[np.diag_indices(len(E))] += weight
         rest, rounding = rest + remainder, rounding + rounded
         rounding = rounding + abs(reader.base.head.coefficient) * sums * reader.width * UNIT_ROUNDOFF
     rows = norm * np.abs(E).sum(axis=1) + rest + rounding
     row = int(np.argmax(rows))
-    return Bound(float(rows[row]), float(rounding[row]), E[row])
+    return ErrorBound(float(rows[row]), float(rounding[row]), E[row])
 
 
-def smallest_beta(bound_at: Callable[[float], Bound], tolerance: float) -> float:
+def smallest_beta(bound_at: Callable[[float], ErrorBound], tolerance: float) -> float:
     """The beta from which on the bound holds, by doubling and bisection; always a beta at which it does."""
     if bound_at(0.0).value <= tolerance:
         return 0.0
@@ -129,7 +135,7 @@ def smallest_beta(bound_at: Callable[[float], Bound], tolerance: float) -> float
         low, high = high, 2 * high
         if high > LARGEST_BETA:
             best = min((bound_at(2.0**k) for k in range(41)), key=lambda b: b.value)
-            raise refusal(tolerance, best.value, best.rounding)
+            raise missed_tolerance(tolerance, best.value, best.rounding)
     while high - low > 1e-13 * high:
         middle = (low + high) / 2
         if bound_at(middle).value <= tolerance:
@@ -139,7 +145,7 @@ def smallest_beta(bound_at: Callable[[float], Bound], tolerance: float) -> float
     return high
 
 
-class TooFine(NotFound):
+class ToleranceTooSmall(NotFound):
     """The tolerance is below what float64 can hold here; names one that can be promised."""
 
     def __init__(self, tolerance: float, rounding: float, promised: float) -> None:
@@ -150,14 +156,14 @@ class TooFine(NotFound):
         )
 
 
-def refusal(tolerance: float, bound: float, rounding: float) -> NotFound:
+def missed_tolerance(tolerance: float, bound: float, rounding: float) -> NotFound:
     """Why the tolerance was missed: by rounding, or by weights that do not come nearer."""
     if rounding < bound / 4:
         return NotFound(f"weights that miss by {bound:.3g} at best")
-    return TooFine(tolerance, rounding, 2 * bound)
+    return ToleranceTooSmall(tolerance, rounding, 2 * bound)
 
 
-def worst_content(bound: Bound, norm: float, width: int) -> Array:
+def worst_content(bound: ErrorBound, norm: float, width: int) -> Array:
     """The content that attains the bound: r sign(E_ij) along one direction."""
     content = np.zeros((len(bound.errors), width))
     content[:, 0] = np.where(bound.errors >= 0, norm, -norm)
@@ -185,18 +191,17 @@ class Perturbation:
     measured: float = 0.0
 
 
-def worst_move(
+def worst_key_shift(
     logits: Sequence[Array], lengths: Sequence[Array], scales: Sequence[float], beta: float, delta: float
 ) -> Perturbation:
     """Which key of which head, moved by delta along or against which query, changes an output most."""
     moves = []
     for number, (head, length, scale) in enumerate(zip(logits, lengths, scales, strict=True)):
-        moved = beta * length[:, None] * delta
+        shift = beta * length[:, None] * delta
         odds = log_odds(head)
-        before = sigmoid(odds)
-        change = np.maximum(np.abs(sigmoid(odds + moved) - before), np.abs(sigmoid(odds - moved) - before))
+        change = np.maximum(*(np.abs(sigmoid(odds + sign * shift) - sigmoid(odds)) for sign in (1, -1)))
         i, j = np.unravel_index(int(np.argmax(change)), change.shape)
-        most = scale * math.tanh(float(moved.max()) / 4)
+        most = scale * math.tanh(float(shift.max()) / 4)
         moves.append(Perturbation(delta, number, int(i), int(j), most, float(scale * change[i, j])))
     worst = max(reversed(moves), key=lambda move: move.change)
     return replace(worst, bound=max(move.bound for move in moves))
@@ -210,14 +215,11 @@ def log_odds(logits: Array) -> Array:
     """ln A - ln(1 - A) for every weight, without losing what lies near 0 and 1."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     powers = np.exp(shifted)
-    rows = np.arange(len(logits))
-    top = np.argmax(logits, axis=1)
-    rest = powers.copy()
-    rest[rows, top] = 0
-    rest_sum = rest.sum(axis=1, keepdims=True)
-    sums = powers[rows, top][:, None] + rest_sum - rest
-    sums[rows, top] = rest_sum[:, 0]
-    return np.asarray(shifted - np.log(np.maximum(sums, 1e-320)))
+    others = powers.sum(axis=1, keepdims=True) - powers
+    top = np.arange(len(logits)), np.argmax(logits, axis=1)
+    powers[top] = 0  # added up without the largest: one less it would be rounding
+    others[top] = powers.sum(axis=1)
+    return np.asarray(shifted - np.log(np.maximum(others, 1e-320)))
 
 
 def pair_sums(size: Array) -> Array:
@@ -225,16 +227,16 @@ def pair_sums(size: Array) -> Array:
     return np.repeat(size[:, 0::2] + size[:, 1::2], 2, axis=1)
 
 
-def most_terms(rows: Array) -> int:
+def max_nonzeros(rows: Array) -> int:
     """The most nonzero entries in a row."""
     return int(np.count_nonzero(rows, axis=1).max(initial=0))
 
 
-def margin(scores: Array, picks: Indices | None) -> float:
+def margin(scores: Array, target_keys: Indices | None) -> float:
     """By how much the target key leads, at the worst query."""
     if scores.shape[1] == 1:
         return math.inf
     rows = np.arange(len(scores))
     competitors = scores.copy()
-    competitors[rows, picks] = -math.inf
-    return float((scores[rows, picks] - competitors.max(axis=1)).min())
+    competitors[rows, target_keys] = -math.inf
+    return float((scores[rows, target_keys] - competitors.max(axis=1)).min())

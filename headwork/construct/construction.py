@@ -11,7 +11,7 @@ from headwork.construct.position_codes import BASE, rotate
 from headwork.construct.targets import Array
 from headwork.documents import Document, Renderable, Table
 from headwork.errors import InputError
-from headwork.mechanisms import attention, multi_head_attention
+from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 from headwork.readings import Trace, explain
 
@@ -108,16 +108,11 @@ class Construction(Renderable):
     def apply(self, content: Any) -> Array:
         """Our own attention with these weights, on content rows."""
         tokens = self.input(content)
-        if self.rotary:
-            outputs = [
-                attention(*self.project(tokens, head), beta=self.beta).array @ W_o.T
-                for head, W_o in enumerate(self.W_o)
-            ]
-            return np.asarray(np.sum(outputs, axis=0))
-        matrices: dict[str, Any] = {name: HandTensor(W) for name, W in self.stacked().items()}
-        options: dict[str, Any] = {"memory": HandTensor(tokens), "heads": self.heads, "beta": self.beta}
-        output = multi_head_attention(HandTensor(self._query_rows(tokens)), **matrices, **options)
-        return np.asarray(output.array)
+        outputs = [
+            attention(*self.project(tokens, head), beta=self.beta).array @ W_o.T
+            for head, W_o in enumerate(self.W_o)
+        ]
+        return np.asarray(np.sum(outputs, axis=0))
 
     def project(self, tokens: Array, head: int) -> tuple[HandTensor, HandTensor, HandTensor]:
         """Query, key and value of one head, rotated by their positions where these are rotary."""

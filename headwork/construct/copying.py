@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from headwork.construct.certificate import UNIT_ROUNDOFF, TooFine
+from headwork.construct.certificate import UNIT_ROUNDOFF, ToleranceTooSmall
 from headwork.construct.construction import MATRICES, Construction
-from headwork.construct.targets import whole_number
+from headwork.construct.targets import check_integer
 
-HAND_OUT = ((0, 1, 0, 1), (1, 0, 0, 0), (0, 1, 1, 0))  # x1 = d+b, x2 = a, x3 = c+b over a, b, c, d
+HAND_OUT_TOKENS = ((0, 1, 0, 1), (1, 0, 0, 0), (0, 1, 1, 0))  # x1 = d+b, x2 = a, x3 = c+b over a, b, c, d
 
 
 def copy(*, tolerance: float, tokens: Any = None) -> Construction:
@@ -35,16 +35,16 @@ def copy(*, tolerance: float, tokens: Any = None) -> Construction:
     ('sqrt(ln(sqrt(10)*1000 - 2))', 2.839)
     """
     if tokens is None:
-        rows, squared = np.array(HAND_OUT, float), 10  # |x1 + x3 - 2 x2|^2 = 10 r^2
+        rows, squared = np.array(HAND_OUT_TOKENS, float), 10  # |x1 + x3 - 2 x2|^2 = 10 r^2
         title = "copy by content: x1 = d+b, x2 = a, x3 = c+b"
     else:
-        count = whole_number(tokens, "tokens", 2, 512)
+        count = check_integer(tokens, "tokens", 2, 512)
         rows, squared = np.eye(count), count * (count - 1)
         title = f"copy by content: {count} orthogonal tokens"
     n, width = rows.shape
     rounding = (8 * width + 64) * UNIT_ROUNDOFF  # of the attention itself
     if tolerance < 4 * rounding:
-        reason = str(TooFine(tolerance, rounding, 4 * rounding))
+        reason = str(ToleranceTooSmall(tolerance, rounding, 4 * rounding))
         return Construction(None, title, reason=reason, tolerance=tolerance)
 
     def error_at(norm: float) -> float:

@@ -5,7 +5,6 @@ largest difference), on shapes alone (weights, FLOPs), and on exact numbers or s
 their difference must be exactly zero: with symbols that is a proof for every input of that size.
 """
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import headwork.mechanisms  # noqa: F401  (registers what the sides are made of)
-from headwork.construct.targets import whole_number
+from headwork.construct.targets import check_integer
 from headwork.documents import Document, Item, Items, Renderable, Table
 from headwork.errors import unknown_name
 from headwork.files import load_package_toml
@@ -24,40 +23,40 @@ from headwork.numbers.limits import limit
 from headwork.numbers.typed import read_number, read_tensor
 from headwork.readings import Trace, recorder
 from headwork.readings.assembling import assemble
-from headwork.readings.showing import trace_data
+from headwork.readings.trace_document import trace_data
 
-ALLOWED = 1e-12
+MAX_DIFFERENCE = 1e-12
 Inputs = Mapping[str, Any]  # arrays or typed text by name, and options
 Sample = Callable[[np.random.Generator], dict[str, Any]]  # draws a random case
 
 
 @dataclass(frozen=True)
 class Side:
-    """One way to write it; ``stored`` names the inputs or steps whose numbers count as its weights."""
+    """One way to write it; ``weight_names`` names the inputs or steps whose numbers count as its weights."""
 
     mechanism: Mechanism
-    stored: tuple[str, ...] = ()
+    weight_names: tuple[str, ...] = ()
 
     def run(self, case: Inputs, note: Any = silent) -> Any:
-        return self.mechanism.function(**self.inputs_of(case), note=note)
+        return self.mechanism.run(self.inputs_of(case), note)
 
     def inputs_of(self, case: Inputs) -> dict[str, Any]:
-        parameters = inspect.signature(self.mechanism.function).parameters
-        return {name: value for name, value in case.items() if name in parameters}
+        known = {*(card.name for card in self.mechanism.inputs), *self.mechanism.options}
+        return {name: value for name, value in case.items() if name in known}
 
 
-def side(*cards: Input | Step, stored: str = "") -> Callable[[Callable[..., Any]], Side]:
+def side(*cards: Input | Step, weight_names: str = "") -> Callable[[Callable[..., Any]], Side]:
     """A function as a side, with its cards; it is not registered as a mechanism."""
 
     def build(function: Callable[..., Any]) -> Side:
-        return Side(Mechanism.of(function, *cards), tuple(stored.split()))
+        return Side(Mechanism.of(function, *cards), tuple(weight_names.split()))
 
     return build
 
 
-def registered_side(slug: str, stored: str = "") -> Side:
+def registered_side(slug: str, weight_names: str = "") -> Side:
     """A registered mechanism as a side."""
-    return Side(get_mechanism(slug), tuple(stored.split()))
+    return Side(get_mechanism(slug), tuple(weight_names.split()))
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,9 @@ class Equivalence:
     why: str
     left: Side
     right: Side
-    small: Inputs
+    small_case: Inputs
     sample: Sample
-    large: Inputs = field(default_factory=dict)  # shapes at which the costs are counted too
+    large_shapes: Inputs = field(default_factory=dict)  # shapes at which the costs are counted too
     limit: tuple[str, str] | None = None  # the left side tends to the right one as this symbol goes there
 
     @property
@@ -79,8 +78,10 @@ class Equivalence:
         return self.left, self.right
 
     @property
-    def large_case(self) -> str:
-        sizes = {n: " x ".join(map(str, v)) if isinstance(v, tuple) else v for n, v in self.large.items()}
+    def large_title(self) -> str:
+        sizes = {
+            n: " x ".join(map(str, v)) if isinstance(v, tuple) else v for n, v in self.large_shapes.items()
+        }
         return ", ".join(f"{name} {size}" for name, size in sizes.items())
 
 
@@ -98,7 +99,7 @@ def normals(rng: np.random.Generator, **shapes: int | tuple[int, ...]) -> dict[s
 
 
 @cache
-def texts() -> dict[str, Any]:
+def descriptions() -> dict[str, Any]:
     """The title, the reason and the cases of each equivalence, from ``equivalences.toml``."""
     return load_package_toml(__file__, "equivalences.toml")
 
@@ -108,11 +109,15 @@ def equivalence(left: Side, right: Side, **more: Any) -> Callable[[Sample], Equi
 
     def register(sample: Sample) -> Equivalence:
         slug = sample.__name__.replace("_", "-")
-        words = dict(texts()[slug])
-        large = {n: tuple(v) if isinstance(v, list) else v for n, v in words.pop("large", {}).items()}
-        words["why"] = " ".join(words["why"].split())
+        description = dict(descriptions()[slug])
+        large_shapes = {
+            n: tuple(v) if isinstance(v, list) else v for n, v in description.pop("large_shapes", {}).items()
+        }
+        description["why"] = " ".join(description["why"].split())
         sides: dict[str, Any] = {"left": left, "right": right}
-        EQUIVALENCES[slug] = Equivalence(slug, **words, **sides, sample=sample, large=large, **more)
+        EQUIVALENCES[slug] = Equivalence(
+            slug, **description, **sides, sample=sample, large_shapes=large_shapes, **more
+        )
         return EQUIVALENCES[slug]
 
     return register
@@ -147,7 +152,7 @@ class Equality(Renderable):
     difference: float
     cases: int
     proved: bool
-    allowed: float = ALLOWED
+    allowed: float = MAX_DIFFERENCE
 
     @property
     def holds(self) -> bool:
@@ -155,17 +160,17 @@ class Equality(Renderable):
 
     def traces(self) -> tuple[Trace, ...]:
         """Both sides of the small case, step by step."""
-        left, right = (side_trace(side, self.equivalence.small) for side in self.equivalence.sides)
+        left, right = (side_trace(side, self.equivalence.small_case) for side in self.equivalence.sides)
         if self.equivalence.limit is None:
             return left, right
         return left, left.limit(*self.equivalence.limit), right
 
     def as_data(self) -> dict[str, Any]:
         equivalence = self.equivalence
-        large = None
-        if equivalence.large:
-            costs = [vars(cost(side, equivalence.large)) for side in equivalence.sides]
-            large = {"case": equivalence.large_case, "costs": costs}
+        large_shapes = None
+        if equivalence.large_shapes:
+            costs = [vars(count_cost(side, equivalence.large_shapes)) for side in equivalence.sides]
+            large_shapes = {"case": equivalence.large_title, "costs": costs}
         return {
             "name": equivalence.slug,
             "title": equivalence.title,
@@ -177,7 +182,7 @@ class Equality(Renderable):
             "cases": self.cases,
             "left": {"name": equivalence.left.mechanism.slug, **vars(self.left)},
             "right": {"name": equivalence.right.mechanism.slug, **vars(self.right)},
-            "large": large,
+            "large": large_shapes,
             "traces": [trace_data(trace) for trace in self.traces()],
         }
 
@@ -185,11 +190,11 @@ class Equality(Renderable):
         """Both sides, their costs, how far they differ, and the exact proof of a small case."""
         equivalence = self.equivalence
         cases = {
-            "small, below": equivalence.small,
-            **({equivalence.large_case: equivalence.large} if equivalence.large else {}),
+            "small, below": equivalence.small_case,
+            **({equivalence.large_title: equivalence.large_shapes} if equivalence.large_shapes else {}),
         }
         rows = [
-            (side.mechanism.slug, label, *vars(cost(side, case)).values())
+            (side.mechanism.slug, label, *vars(count_cost(side, case)).values())
             for label, case in cases.items()
             for side in equivalence.sides
         ]
@@ -218,10 +223,10 @@ def equal(name: str, /, *, cases: int = 100, seed: int = 0) -> Equality:
     equivalence = EQUIVALENCES.get(name.replace("_", "-"))
     if equivalence is None:
         raise unknown_name("equivalence", name, EQUIVALENCES)
-    cases = whole_number(cases, "cases", 1, 100_000)
+    cases = check_integer(cases, "cases", 1, 100_000)
     rng = np.random.default_rng(seed)
     largest = max(difference(equivalence, equivalence.sample(rng)) for _ in range(cases))
-    left, right = (cost(side, equivalence.small) for side in equivalence.sides)
+    left, right = (count_cost(side, equivalence.small_case) for side in equivalence.sides)
     return Equality(equivalence, left, right, largest, cases, is_proved(equivalence))
 
 
@@ -236,32 +241,33 @@ def difference(equivalence: Equivalence, case: Inputs) -> float:
     return float(np.abs(left - right).max())
 
 
-def exact_inputs(small: Inputs, *sides: Side) -> dict[str, Any]:
+def exact_inputs(small_case: Inputs, *sides: Side) -> dict[str, Any]:
     """The small case, typed arrays read exactly; the rest are options."""
     arrays = {card.name for side in sides for card in side.mechanism.inputs}
     return {
-        name: read_tensor(v, exact=True).labelled(name) if name in arrays else v for name, v in small.items()
+        name: read_tensor(v, exact=True).labelled(name) if name in arrays else v
+        for name, v in small_case.items()
     }
 
 
 def is_proved(equivalence: Equivalence) -> bool:
     """Whether both sides of the small case are exactly the same, every symbol left free."""
-    inputs = exact_inputs(equivalence.small, *equivalence.sides)
+    inputs = exact_inputs(equivalence.small_case, *equivalence.sides)
     left, right = (side.run(inputs).array for side in equivalence.sides)
     if equivalence.limit:
         symbol, to = (read_number(text, exact=True) for text in equivalence.limit)
         left = np.vectorize(lambda x: limit(x, symbol, to), otypes=[object])(left)
     return left.shape == right.shape and all(
-        vanishes(a - b) for a, b in zip(left.flat, right.flat, strict=True)
+        is_zero(a - b) for a, b in zip(left.flat, right.flat, strict=True)
     )
 
 
-def vanishes(value: Any) -> bool:
+def is_zero(value: Any) -> bool:
     """Whether an exact expression is zero, by multiplying out its numerator.
 
     >>> import sympy
     >>> x = sympy.Symbol("x")
-    >>> vanishes((x + 1) ** 2 / x - (x * x + 2 * x + 1) / x)
+    >>> is_zero((x + 1) ** 2 / x - (x * x + 2 * x + 1) / x)
     True
     """
     import sympy
@@ -272,7 +278,7 @@ def vanishes(value: Any) -> bool:
     return bool(sympy.expand(numerator, trig=True) == 0)
 
 
-def cost(side: Side, case: Inputs) -> Cost:
+def count_cost(side: Side, case: Inputs) -> Cost:
     """Weights stored and work done, from shapes alone; an array is typed text or its shape."""
     work = OperationCount()
     arrays = {card.name: case[card.name] for card in side.mechanism.inputs if card.name in case}
@@ -281,13 +287,13 @@ def cost(side: Side, case: Inputs) -> Cost:
         for name, v in arrays.items()
     }
     side.run({**case, **recorded}, recorder(recorded))
-    weights = sum(int(np.prod(recorded[name].shape)) for name in side.stored)
+    weights = sum(int(np.prod(recorded[name].shape)) for name in side.weight_names)
     return Cost(weights, work.flops, work.other_operations)
 
 
-def side_trace(side: Side, small: Inputs) -> Trace:
+def side_trace(side: Side, small_case: Inputs) -> Trace:
     """The steps of one side on the small case, exactly."""
-    case = side.inputs_of(exact_inputs(small, side))
+    case = side.inputs_of(exact_inputs(small_case, side))
     recorded: dict[str, HandTensor] = {}
     side.run(case, recorder(recorded))
     inputs = {name: v for name, v in case.items() if isinstance(v, HandTensor)}

@@ -73,7 +73,7 @@ def linear_attention_chunks(rng: Random) -> dict[str, Any]:
     Step("length", r"\ell", r"|x'|", "token one"),
     Step("normalised", "N", r"\sqrt{d}\, X' / \ell", "token width"),
     Step("output", "Y", r"\gamma N + b", "token width"),
-    stored="scale shift",
+    weight_names="scale shift",
 )
 def projection_and_scaling(tokens: Tensor, scale: Tensor, shift: Tensor, *, note: Note = silent) -> Tensor:
     """Projects each token onto the hyperplane of entries that sum to 0, then scales it to length sqrt(d)."""
@@ -86,7 +86,7 @@ def projection_and_scaling(tokens: Tensor, scale: Tensor, shift: Tensor, *, note
     return note("output", normalised * scale + shift)
 
 
-@equivalence(registered_side("layer-normalisation", stored="scale shift"), projection_and_scaling)
+@equivalence(registered_side("layer-normalisation", weight_names="scale shift"), projection_and_scaling)
 def layer_normalisation_projection(rng: Random) -> dict[str, Any]:
     tokens, width = int(rng.integers(1, 9)), int(rng.integers(2, 12))
     return normals(rng, tokens=(tokens, width), scale=width, shift=width)
@@ -165,10 +165,10 @@ def softmax_argmax(rng: Random) -> dict[str, Any]:
     return {"scores": rng.integers(-5, 6, size=(rows, columns)).astype(float), "beta": np.array(100.0)}
 
 
-SMOOTHED = (*get_mechanism("attention").inputs, Input("beta", r"\beta", "one", "the hardness"))
+SMOOTHING_INPUTS = (*get_mechanism("attention").inputs, Input("beta", r"\beta", "one", "the hardness"))
 
 
-@side(*SMOOTHED, *steps_of(attention))
+@side(*SMOOTHING_INPUTS, *steps_of(attention))
 def dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, beta: Tensor, *, note: Note = silent
 ) -> Tensor:
@@ -177,7 +177,7 @@ def dot_product_attention(
 
 
 @side(
-    *SMOOTHED,
+    *SMOOTHING_INPUTS,
     Step("distances", "D", r"|q_i - k_j|^2", "query key"),
     Step("kernel", "G", r"e^{-\beta D / 2}", "query key"),
     Step("output", "Y", r"\textstyle\sum_j G_{ij} v_j / \sum_j G_{ij}", "query value_width"),
@@ -186,8 +186,8 @@ def kernel_smoothing(
     query: Tensor, key: Tensor, value: Tensor, beta: Tensor, *, note: Note = silent
 ) -> Tensor:
     """The mean of the values, weighted by a Gaussian kernel of the distance from query to key."""
-    apart = query.unsqueeze(-2) - key.unsqueeze(-3)
-    distances = note("distances", (apart * apart).sum(-1))
+    differences = query.unsqueeze(-2) - key.unsqueeze(-3)
+    distances = note("distances", (differences * differences).sum(-1))
     kernel = note("kernel", (-(beta * distances) / 2).exp())
     return note("output", (kernel @ value) / kernel.sum(-1, keepdim=True))
 
@@ -206,7 +206,7 @@ TOKENS = get_mechanism("self-attention").inputs
     *TOKENS,
     *steps_of(self_attention),
     Step("permuted", "P Y", r"\text{rows of } Y \text{ in another order}", "token width"),
-    stored="W_q W_k W_v",
+    weight_names="W_q W_k W_v",
 )
 def attention_then_permutation(
     tokens: Tensor, W_q: Tensor, W_k: Tensor, W_v: Tensor, *, order: tuple[int, ...], note: Note = silent
@@ -220,7 +220,7 @@ def attention_then_permutation(
     *TOKENS,
     Step("permuted", "P X", r"\text{rows of } X \text{ in another order}", "token width"),
     *steps_of(self_attention),
-    stored="W_q W_k W_v",
+    weight_names="W_q W_k W_v",
 )
 def permutation_then_attention(
     tokens: Tensor, W_q: Tensor, W_k: Tensor, W_v: Tensor, *, order: tuple[int, ...], note: Note = silent

@@ -17,7 +17,10 @@ SIGNAL = Input("signal", "x", "position", "one channel")
 IMAGE = Input("image", "I", "channel height width", "")
 
 
-@equivalence(registered_side("convolution-1d", stored="kernel"), registered_side("toeplitz", stored="matrix"))
+@equivalence(
+    registered_side("convolution-1d", weight_names="kernel"),
+    registered_side("toeplitz", weight_names="matrix"),
+)
 def convolution_toeplitz(rng: Random) -> dict[str, Any]:
     length, size = int(rng.integers(5, 30)), int(rng.integers(1, 6))
     case = normals(rng, signal=length, kernel=size)
@@ -29,7 +32,7 @@ def convolution_toeplitz(rng: Random) -> dict[str, Any]:
     Input("kernels", "k", "output tap", "one row of taps per output", trained=True),
     Step("windows", "X", r"X_{i,j} = x_{s i + j}", "output tap"),
     Step("output", "y", r"\textstyle\sum_j k_{i,j} X_{i,j}", "output"),
-    stored="kernels",
+    weight_names="kernels",
 )
 def windows_with_own_taps(signal: Tensor, kernels: Tensor, *, stride: int = 1, note: Note = silent) -> Tensor:
     """Each output multiplies its own window by taps of its own."""
@@ -37,9 +40,9 @@ def windows_with_own_taps(signal: Tensor, kernels: Tensor, *, stride: int = 1, n
     return note("output", (windows * kernels).sum(-1))
 
 
-@equivalence(windows_with_own_taps, registered_side("locally-connected", stored="matrix"))
+@equivalence(windows_with_own_taps, registered_side("locally-connected", weight_names="matrix"))
 def locally_connected_banded(rng: Random) -> dict[str, Any]:
-    length, size, stride = int(rng.integers(5, 30)), int(rng.integers(1, 6)), int(rng.integers(1, 4))
+    length, size, stride = (int(rng.integers(5, 30)), int(rng.integers(1, 6)), int(rng.integers(1, 4)))
     count = (length - size) // stride + 1
     return {**normals(rng, signal=length, kernels=(count, size)), "stride": stride}
 
@@ -48,7 +51,7 @@ def locally_connected_banded(rng: Random) -> dict[str, Any]:
     IMAGE,
     Step("kernel", "K", r"\tfrac{1}{m^2}", "kernel_height kernel_width"),
     Step("output", "Y", r"\textstyle\sum_{a,b} K_{a,b} I_{s i + a,\, s j + b}", "output_height output_width"),
-    stored="kernel",
+    weight_names="kernel",
 )
 def mean_filter(image: Tensor, *, size: int, stride: int, note: Note = silent) -> Tensor:
     """A convolution whose kernel is 1/m^2 everywhere."""
@@ -72,7 +75,7 @@ EMBEDDING = Input("W", "W", "width feature", "one row per embedded feature", tra
     EMBEDDING,
     Step("patches", "X", r"\text{one row per patch}", "patch feature"),
     Step("output", "Y", r"X W^\top", "patch width"),
-    stored="W",
+    weight_names="W",
 )
 def patch_embedding(image: Tensor, W: Tensor, *, size: int, note: Note = silent) -> Tensor:
     """Cuts the image into patches, lays each out as a row, and projects it."""
@@ -91,7 +94,7 @@ def patch_embedding(image: Tensor, W: Tensor, *, size: int, note: Note = silent)
     ),
     Step("map", "F", r"I * K,\; \text{stride} = \text{kernel}", "output_channel output_height output_width"),
     Step("output", "Y", r"\text{one row per position}", "patch width"),
-    stored="kernel",
+    weight_names="kernel",
 )
 def convolution_with_stride(image: Tensor, W: Tensor, *, size: int, note: Note = silent) -> Tensor:
     """A convolution whose stride is its kernel size, read position by position."""
@@ -130,7 +133,7 @@ HEAD_INPUTS = (
     Step("joined", "J", r"[V_0, V_1, \ldots]", "token joined_width"),
     Step("joined slices", "J'", r"[V'_0, V'_1, \ldots]", "token joined_width"),
     Step("output", "Y", r"[J, J, J']", "token all"),
-    stored="W_v blocks",
+    weight_names="W_v blocks",
 )
 def joined_values(tokens: Tensor, W_v: Tensor, blocks: Tensor, *, heads: int, note: Note = silent) -> Tensor:
     """Each head projects the tokens; the results are joined. Then again with heads that read only a slice."""
@@ -150,7 +153,7 @@ def joined_values(tokens: Tensor, W_v: Tensor, blocks: Tensor, *, heads: int, no
     Step("repeated", "C_h", r"[X^\top; X^\top; \ldots] * W_v,\; \text{groups} = h", "joined_width token"),
     Step("grouped", "C'", r"X^\top * B,\; \text{groups} = h", "joined_width token"),
     Step("output", "Y", r"[C; C_h; C']^\top", "token all"),
-    stored="W_v blocks",
+    weight_names="W_v blocks",
 )
 def convolution_of_kernel_1(
     tokens: Tensor, W_v: Tensor, blocks: Tensor, *, heads: int, note: Note = silent
@@ -181,7 +184,7 @@ RECURRENCE = (
     *RECURRENCE,
     *(s for s in steps_of(recurrence) if s.name != "output"),
     Step("output", "h", r"h_1, h_2, \ldots", "time"),
-    stored="W_x W_h",
+    weight_names="W_x W_h",
 )
 def linear_recurrence(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: Note = silent) -> Tensor:
     """h_t = w_x x_t + w_h h_(t-1), step by step; every state is recorded."""
@@ -194,7 +197,7 @@ def linear_recurrence(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: Note = 
     Step("kernel", "k", r"w_x w_h^{T-1}, \ldots, w_x w_h, w_x", "tap"),
     Step("padded", "x'", r"T - 1 \text{ zeros, then } x", "position"),
     Step("output", "h", r"x' * k", "time"),
-    stored="kernel",
+    weight_names="kernel",
 )
 def convolution_with_powers(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: Note = silent) -> Tensor:
     """One causal convolution: an input t steps ago has the weight w_x w_h^t."""

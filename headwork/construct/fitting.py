@@ -7,12 +7,11 @@ cos(f d) + b_f sin(f d) with d = j - i. Both are linear in what is chosen: featu
 
 is convex, and Newton's method brings it to its infimum: 0 if and only if one head that attends by position
 can have the weights T, zeros as limits. Where it cannot, several heads can still add up to a matrix whose
-rows have one sum: ``mixture`` draws heads at random, each of which takes one key per query, and combines few
-of them by orthogonal matching pursuit. A head that is narrower than the rank of its scores (``narrow``) is no
-longer convex: Gauss-Newton steps from several starts.
+rows have one sum: ``sum_of_random_heads`` draws heads at random, each of which takes one key per query, and
+combines few of them by orthogonal matching pursuit.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,12 +21,9 @@ from headwork.construct.targets import Array, Indices
 from headwork.numbers.operations import array_softmax
 
 MAX_FEATURES = 4_000_000  # entries of queries x keys x features
-MAX_SPLIT = 100_000  # the same where rows are tried one by one
-MAX_MIXED = 400  # entries of a matrix that is mixed from random heads
-DRAWS = 4000  # random heads to choose from
-MAX_NARROW = 1000  # entries of the weights of a narrow head, times its width
-STARTS = 12  # of the search for a narrow head
-CUTS = (1e-3, 1e-5, 1e-7, 1e-9)  # weaker directions of the codes are left out, as few as need be
+MAX_MIXTURE_ENTRIES = 400  # entries of a matrix that is mixed from random heads
+RANDOM_HEADS = 4000  # random heads to choose from
+CUTOFFS = (1e-3, 1e-5, 1e-7, 1e-9)  # weaker directions of the codes are left out, as few as need be
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +34,9 @@ class Basis:
     project: Callable[[Array], tuple[Array, Array]]
 
 
-def code_basis(rows: Array, codes: Array, cut: float) -> Basis | None:
-    """Scores over position codes, without directions that are weaker than the share ``cut``."""
-    (left, to_left), (right, to_right) = _orthonormal(rows, cut), _orthonormal(codes, cut)
+def code_score_basis(rows: Array, codes: Array, cutoff: float) -> Basis | None:
+    """Scores over position codes, without directions that are weaker than the share ``cutoff``."""
+    (left, to_left), (right, to_right) = _orthonormal(rows, cutoff), _orthonormal(codes, cutoff)
     shape = left.shape[1], right.shape[1]
     if len(rows) * len(codes) * shape[0] * shape[1] > MAX_FEATURES:
         return None
@@ -48,112 +44,105 @@ def code_basis(rows: Array, codes: Array, cut: float) -> Basis | None:
     return Basis(features, lambda theta: ((to_left @ theta.reshape(shape)).T, to_right.T))
 
 
-def rotary_basis(queries: Indices, tokens: int, width: int, cut: float) -> Basis:
+def rotary_score_basis(queries: Indices, tokens: int, width: int, cutoff: float) -> Basis:
     """Scores over rotary positions: a fixed query and a fixed key, columns that multiply the constant 1."""
     distances = np.arange(tokens) - queries[:, None]
-    seen = np.arange(distances.min(), distances.max() + 1)
-    angles = seen[:, None] * pair_frequencies(width)
-    waves = np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(len(seen), -1)
-    left, to_left = _orthonormal(waves, cut)
+    offsets = np.arange(distances.min(), distances.max() + 1)
+    angles = offsets[:, None] * pair_frequencies(width)
+    waves = np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(len(offsets), -1)
+    left, to_left = _orthonormal(waves, cutoff)
     key = np.tile([[1.0], [0.0]], (width // 2, 1))
-    return Basis(left[distances - seen[0]], lambda theta: (to_left @ theta[:, None], key))
+    return Basis(left[distances - offsets[0]], lambda theta: (to_left @ theta[:, None], key))
 
 
-def _orthonormal(matrix: Array, cut: float) -> tuple[Array, Array]:
+def _orthonormal(matrix: Array, cutoff: float) -> tuple[Array, Array]:
     """Columns of one length that span those of the matrix, and the map to them."""
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
-    keep = values > cut * values[0]
+    keep = values > cutoff * values[0]
     root = np.sqrt(len(matrix))
     return root * left[:, keep], root * right[keep].T / values[keep]
 
 
-def fit(features: Array, target: Array, accuracy: float) -> Array | None:
-    """The theta whose weights miss the target by at most ``accuracy`` per row, where there is one.
+def fit(features: Array, target: Array, tolerance: float) -> Array | None:
+    """The theta whose weights miss the target by at most ``tolerance`` per row, where there is one.
 
-    A quarter of that is aimed at; where rounding or a slow descent ends before, the rest is a margin.
+    A quarter of that is aimed at, by damped Newton steps; where rounding ends them before, the rest is a
+    margin.
     """
-    theta = _descend(
-        np.zeros(features.shape[-1]), lambda p: features @ p, lambda p: features, target, accuracy / 4
-    )
-    return theta if np.abs(array_softmax(features @ theta) - target).sum(axis=1).max() <= accuracy else None
 
-
-def _descend(
-    point: Array,
-    scores: Callable[[Array], Array],
-    slopes: Callable[[Array], Array],
-    target: Array,
-    accuracy: float,
-) -> Array:
-    """Damped Gauss-Newton steps on the loss: Newton's where scores are linear."""
-
-    def loss(point: Array) -> float:
-        shifted = scores(point)
+    def loss(theta: Array) -> float:
+        shifted = features @ theta
         shifted = shifted - shifted.max(axis=1, keepdims=True)
         return float((np.log(np.exp(shifted).sum(axis=1)) - (target * shifted).sum(axis=1)).sum())
 
-    current, damping = loss(point), 1e-3
+    def miss(weights: Array) -> float:
+        return float(np.abs(weights - target).sum(axis=1).max())
+
+    theta, damping = np.zeros(features.shape[-1]), 1e-3
+    current = loss(theta)
     for _ in range(200):
-        weights, features = array_softmax(scores(point)), slopes(point)
-        if np.abs(weights - target).sum(axis=1).max() <= accuracy:
+        weights = array_softmax(features @ theta)
+        if miss(weights) <= tolerance / 4:
             break
         gradient = np.einsum("ij,ijm->m", weights - target, features)
         centred = features - np.einsum("ij,ijm->im", weights, features)[:, None]
-        flat = (centred * np.sqrt(weights)[..., None]).reshape(-1, len(point))
+        flat = (centred * np.sqrt(weights)[..., None]).reshape(-1, len(theta))
         curvature = flat.T @ flat
-        unit = (np.trace(curvature) / len(point) + 1e-200) * np.eye(len(point))
+        unit = (np.trace(curvature) / len(theta) + 1e-200) * np.eye(len(theta))
         while True:
             step = np.linalg.solve(curvature + damping * unit, gradient)
-            if (new := loss(point - step)) < current or damping > 1e9:
+            if (new := loss(theta - step)) < current or damping > 1e9:
                 break
             damping *= 4
         if current - new <= 1e-13 * max(current, 1.0):
             break
-        point, current, damping = point - step, new, max(damping / 8, 1e-12)
-    return point
+        theta, current, damping = theta - step, new, max(damping / 8, 1e-12)
+    return theta if miss(array_softmax(features @ theta)) <= tolerance else None
 
 
-def mixture(features: Array, matrix: Array, seed: int = 0) -> list[tuple[float, Array, Indices]]:
+def sum_of_random_heads(features: Array, matrix: Array, seed: int = 0) -> list[tuple[float, Array, Indices]]:
     """Heads (factor, theta, picks) that add up to the matrix; empty where none are found."""
-    if matrix.size > MAX_MIXED:
+    if matrix.size > MAX_MIXTURE_ENTRIES:
         return []
-    thetas = np.random.default_rng(seed).normal(size=(DRAWS, features.shape[-1]))
+    thetas = np.random.default_rng(seed).normal(size=(RANDOM_HEADS, features.shape[-1]))
     scores = np.einsum("ijm,cm->cij", features, thetas)
     first, second = np.moveaxis(np.partition(scores, -2, axis=-1)[..., -2:], -1, 0)[::-1]
     margins = (first - second).min(axis=1) / scores.std(axis=(1, 2))
-    drawn: dict[tuple[int, ...], int] = {}
+    number_of: dict[tuple[int, ...], int] = {}
     for number in np.argsort(-margins):
         if margins[number] > 3e-3:
-            drawn.setdefault(tuple(scores[number].argmax(axis=1)), int(number))
-    if not drawn:
+            number_of.setdefault(tuple(scores[number].argmax(axis=1)), int(number))
+    if not number_of:
         return []
-    picks = np.array(list(drawn))
-    atoms = np.eye(matrix.shape[1])[picks].reshape(len(picks), -1)
+    target_keys = np.array(list(number_of))
+    atoms = np.eye(matrix.shape[1])[target_keys].reshape(len(target_keys), -1)
     chosen: list[int] = []
     factors = np.zeros(0)
-    rest = wanted = matrix.reshape(-1)
-    while np.abs(rest).max() > 1e-11 * max(1.0, np.abs(wanted).max()):
-        fits = np.abs(atoms @ rest)
-        fits[chosen] = -1
-        if len(chosen) == min(len(atoms), matrix.size) or fits.max() <= 0:
+    residual = flat_matrix = matrix.reshape(-1)
+    while np.abs(residual).max() > 1e-11 * max(1.0, np.abs(flat_matrix).max()):
+        overlaps = np.abs(atoms @ residual)
+        overlaps[chosen] = -1
+        if len(chosen) == min(len(atoms), matrix.size) or overlaps.max() <= 0:
             return []
-        chosen.append(int(np.argmax(fits)))
-        factors = np.linalg.lstsq(atoms[chosen].T, wanted, rcond=None)[0]
-        rest = wanted - factors @ atoms[chosen]
-    thetas = thetas[[drawn[tuple(picks[k])] for k in chosen]]
+        chosen.append(int(np.argmax(overlaps)))
+        factors = np.linalg.lstsq(atoms[chosen].T, flat_matrix, rcond=None)[0]
+        residual = flat_matrix - factors @ atoms[chosen]
+    thetas = thetas[[number_of[tuple(target_keys[k])] for k in chosen]]
     return [
-        (float(c), t, picks[k]) for c, t, k in zip(factors, thetas, chosen, strict=True) if abs(c) > 1e-12
+        (float(c), t, target_keys[k])
+        for c, t, k in zip(factors, thetas, chosen, strict=True)
+        if abs(c) > 1e-12
     ]
 
 
-def keys_apart(picks: Indices, keys: int, width: int) -> tuple[Array, Array] | None:
+def separated_keys(target_keys: Indices, keys: int, width: int) -> tuple[Array, Array] | None:
     """Queries and keys of a narrow head that takes these keys: they lie on the axes, or on a circle.
 
-    >>> query, key = keys_apart(np.array([2, 0, 1]), 3, 2)
+    >>> query, key = separated_keys(np.array([2, 0, 1]), 3, 2)
     >>> np.argmax(query @ key.T, axis=1).tolist()
     [2, 0, 1]
     """
-    taken = np.unique(picks)
+    taken = np.unique(target_keys)
     points = np.zeros((keys, width))
     if len(taken) <= 2 * width:
         for number, key in enumerate(taken):
@@ -163,30 +152,4 @@ def keys_apart(picks: Indices, keys: int, width: int) -> tuple[Array, Array] | N
         points[taken, :2] = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
     else:
         return None
-    return points[picks], points
-
-
-def narrow(target: Array, width: int, accuracy: float) -> Iterator[tuple[Array, Array]]:
-    """Queries and keys of this width whose weights come near the target, from several starts."""
-    (rows, keys), random = target.shape, np.random.default_rng(0)
-
-    def split(point: Array) -> tuple[Array, Array]:
-        return point[: rows * width].reshape(rows, width), point[rows * width :].reshape(keys, width)
-
-    def scores(point: Array) -> Array:
-        query, key = split(point)
-        return query @ key.T
-
-    def slopes(point: Array) -> Array:
-        query, key = split(point)
-        by_query = np.einsum("ip,ja->ijpa", np.eye(rows), key).reshape(rows, keys, -1)
-        by_key = np.einsum("jp,ia->ijpa", np.eye(keys), query).reshape(rows, keys, -1)
-        return np.concatenate([by_query, by_key], axis=-1)
-
-    logs = np.log(np.maximum(target, min(accuracy, 1e-4) / keys))
-    left, values, right = np.linalg.svd(logs - logs.mean(axis=1, keepdims=True), full_matrices=False)
-    root = np.sqrt(values[:width])
-    start = np.concatenate([(left[:, :width] * root).reshape(-1), (right[:width].T * root).reshape(-1)])
-    for _ in range(STARTS):
-        yield split(_descend(start, scores, slopes, target, accuracy))
-        start = random.normal(size=(rows + keys) * width)
+    return points[target_keys], points

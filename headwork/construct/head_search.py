@@ -10,8 +10,14 @@ import numpy as np
 
 from headwork.construct import certificate, fitting
 from headwork.construct import position_codes as codes
-from headwork.construct.certificate import UNIT_ROUNDOFF, ContentHeads, ScoredHead, most_terms, pair_sums
-from headwork.construct.targets import Array, Head, NotFound, Target, by_sign
+from headwork.construct.certificate import (
+    UNIT_ROUNDOFF,
+    ContentReadingHeads,
+    ScoredHead,
+    max_nonzeros,
+    pair_sums,
+)
+from headwork.construct.targets import Array, Head, NotFound, Target, merge_by_sign
 from headwork.errors import InputError
 
 TOLERANCE = 1e-3
@@ -32,28 +38,29 @@ class HeadSearch:
         self.codes = codes.position_codes(self.positions, self.target, self.code_width)
         if self.target.head_width is not None and self.positions not in ("one-hot", "none"):
             raise InputError(f"matrix: built over one-hot positions only, not {self.positions}.")
-        self.M = self.target.matrix
-        self.allowed = TOLERANCE if self.tolerance is None else self.tolerance
+        self.matrix = self.target.matrix
+        self.max_error = TOLERANCE if self.tolerance is None else self.tolerance
         self.basis = cache(self._basis)
 
-    def searches(self) -> Iterator[Callable[[], list[ScoredHead]]]:
+    def strategies(self) -> Iterator[Callable[[], list[ScoredHead]]]:
         """Functions that find heads which give the target, the simplest first."""
-        heads, joined = self.target.heads, by_sign(self.target.heads)
+        heads, merged = self.target.heads, merge_by_sign(self.target.heads)
         if self.positions == "none":
-            mean = np.full(self.M.shape, 1.0 / self.target.tokens)
-            heads = joined = (Head(float(self.M.sum(axis=1).mean()), mean),)
+            mean = np.full(self.matrix.shape, 1.0 / self.target.tokens)
+            heads = merged = (Head(float(self.matrix.sum(axis=1).mean()), mean),)
         elif self.too_narrow():
             yield from self._narrow_searches()
             return
-        head_sets = [heads, joined] if len(joined) < len(heads) else [heads]
-        if self.target.spreads and self.positions == "one-hot":
+        head_sets = [heads, merged] if len(merged) < len(heads) else [heads]
+        if self.target.prefers_merged and self.positions == "one-hot":
             head_sets.reverse()
         yield from (partial(self._find_heads, one) for one in head_sets)
         if self.positions not in ("one-hot", "none"):
-            yield lambda: self._find_heads([part for head in joined for part in self._split(head)])
-            yield from (partial(self._mix, cut) for cut in fitting.CUTS[:2])
-        if self.positions == "grid":
-            yield lambda: self._find_heads([part for head in heads for part in self._grid_rows(head)])
+            if self.positions == "grid":
+                yield lambda: self._find_heads(
+                    [part for head in heads for part in self._split_grid_rows(head)]
+                )
+            yield from (partial(self._random_mixture, cutoff) for cutoff in fitting.CUTOFFS[:2])
 
     def _find_heads(self, heads: Sequence[Head]) -> list[ScoredHead]:
         scale = 2 * self.norm * sum(abs(head.coefficient) for head in heads)
@@ -70,9 +77,9 @@ class HeadSearch:
             # A rotation mixes the two of a pair, and its angle, up to n radians, is itself rounded.
             query_size, key_size = pair_sums(query_size), pair_sums(key_size)
             angles = 16 * self.target.tokens
-        terms = 2 * most_terms(self.codes) + min(most_terms(query), most_terms(key)) + 4 + angles
-        size, no_shares = query_size @ key_size.T, np.zeros(self.M.shape)
-        gamma = 4 * terms * UNIT_ROUNDOFF
+        error_terms = 2 * max_nonzeros(self.codes) + min(max_nonzeros(query), max_nonzeros(key)) + 4 + angles
+        size, no_shares = query_size @ key_size.T, np.zeros(self.matrix.shape)
+        gamma = 4 * error_terms * UNIT_ROUNDOFF
         return ScoredHead(head, query @ key.T, no_shares, size, gamma, lambda beta: (W_q, W_k))
 
     def _find_head(self, head: Head, scale: float) -> ScoredHead:
@@ -82,96 +89,88 @@ class HeadSearch:
         """
         if self.positions == "one-hot":  # every score is possible
             S, F = codes.target_scores(head)
-            projections = partial(codes.one_hot_projections, self.target, S, F)
-            return ScoredHead(head, S, F, np.abs(S), 28 * UNIT_ROUNDOFF, projections)
-        hardness = math.log(self.target.tokens * (2 + scale / self.allowed))  # about beta times the margin
-        worse: list[tuple[float, int, ScoredHead]] = []
-        for pair, sharp in self._options(head, min(0.4, self.allowed / (scale + 1e-300))):
-            scored = self._scored(head, pair, sharp)
+            projections_at = partial(codes.one_hot_projections, self.target, S, F)
+            return ScoredHead(head, S, F, np.abs(S), 28 * UNIT_ROUNDOFF, projections_at)
+        log_scale = math.log(self.target.tokens * (2 + scale / self.max_error))  # about beta times the margin
+        imprecise: list[tuple[float, int, ScoredHead]] = []
+        for pair, scaled in self._candidates(head, min(0.4, self.max_error / (scale + 1e-300))):
+            scored = self._scored(head, pair, scaled)
             if not pair[0].any():
                 return scored
-            lead = certificate.margin(scored.S, head.picks) if sharp else 1.0
-            lost = scored.gamma * float((scored.size + scored.F_size).max())
-            if lead > 16 * lost:
-                if scale * (hardness if sharp else 4) * lost / lead < self.allowed / 4:
+            margin = certificate.margin(scored.scaled_scores, head.target_keys) if scaled else 1.0
+            rounding = scored.gamma * float((scored.magnitude + scored.fixed_magnitude).max())
+            if margin > 16 * rounding:
+                if scale * (log_scale if scaled else 4) * rounding / margin < self.max_error / 4:
                     return scored
-                worse.append((lost / lead, len(worse), scored))
-        if not worse:
+                imprecise.append((rounding / margin, len(imprecise), scored))
+        if not imprecise:
             width = self.code_width if self.positions == "rotary" else self.codes.shape[1]
             raise NotFound(
                 "a head for each tap or sign, by Newton's method on a convex loss: no scores over "
                 f"{self.positions} positions of width {width} give its weights"
             )
-        return min(worse)[2]
+        return min(imprecise)[2]
 
-    def _scored(self, head: Head, pair: tuple[Array, Array], sharp: bool, remark: str = "") -> ScoredHead:
+    def _scored(self, head: Head, pair: tuple[Array, Array], scaled: bool) -> ScoredHead:
         """Scores that beta sharpens, or that are meant as they are, whatever beta is."""
-        scored, (W_q, W_k) = replace(self.score(head, *pair), remark=remark), pair
-        if sharp:
+        scored, (W_q, W_k) = self.score(head, *pair), pair
+        if scaled:
             return scored
-        none, divided = np.zeros_like(scored.S), lambda beta: (W_q / beta, W_k)
-        return replace(scored, S=none, F=scored.S, size=none, F_size=scored.size, projections=divided)
+        none, divided = np.zeros_like(scored.scaled_scores), lambda beta: (W_q / beta, W_k)
+        return replace(
+            scored,
+            scaled_scores=none,
+            fixed_scores=scored.scaled_scores,
+            magnitude=none,
+            fixed_magnitude=scored.magnitude,
+            projections_at=divided,
+        )
 
-    def _basis(self, cut: float) -> fitting.Basis | None:
+    def _basis(self, cutoff: float) -> fitting.Basis | None:
         rows = self.target.query_positions
         if self.positions == "rotary":
-            return fitting.rotary_basis(rows, self.target.tokens, self.code_width, cut)
-        return fitting.code_basis(self.codes[rows], self.codes, cut)
+            return fitting.rotary_score_basis(rows, self.target.tokens, self.code_width, cutoff)
+        return fitting.code_score_basis(self.codes[rows], self.codes, cutoff)
 
-    def _options(self, head: Head, accuracy: float) -> Iterator[tuple[tuple[Array, Array], bool]]:
+    def _candidates(self, head: Head, accuracy: float) -> Iterator[tuple[tuple[Array, Array], bool]]:
         """Projections, and whether beta sharpens them: closed forms first, then what a search finds."""
-        closed = codes.candidates(self.positions, self.codes, self.target, head, self.code_width)
+        closed = codes.closed_form_projections(self.positions, self.codes, self.target, head, self.code_width)
         yield from ((pair, True) for pair in closed)
-        picks = head.picks
-        for cut in fitting.CUTS:
-            if (basis := self.basis(cut)) is None:
+        target_keys = head.target_keys
+        for cutoff in fitting.CUTOFFS:
+            if (basis := self.basis(cutoff)) is None:
                 continue
-            theta = fitting.fit(basis.features, head.weights, accuracy if picks is None else 4e-2)
+            theta = fitting.fit(basis.features, head.weights, accuracy if target_keys is None else 4e-2)
             if theta is not None:
-                margin = 1.0 if picks is None else certificate.margin(basis.features @ theta, picks)
-                yield basis.project(theta / margin), picks is not None
+                scores = basis.features @ theta
+                margin = 1.0 if target_keys is None else certificate.margin(scores, target_keys)
+                yield basis.project(theta / margin), target_keys is not None
 
-    def _split(self, head: Head) -> list[Head]:
-        """T = sum_g T_g - (groups - 1) T_0: T_g has the rows of its group, and else those of T_0, key 0."""
-        basis, left, parts = self.basis(fitting.CUTS[1]), list(range(len(self.M))), []
-        elsewhere = np.eye(self.target.tokens)[[0] * len(left)]
-        while left and basis is not None and basis.features.size <= fitting.MAX_SPLIT:
-            part = elsewhere.copy()
-            for row in list(left):
-                tried = np.where(np.arange(len(part))[:, None] == row, head.weights, part)
-                if fitting.fit(basis.features, tried, 4e-2) is not None:
-                    part = tried
-                    left.remove(row)
-            if (part == elsewhere).all():
-                break
-            parts.append(Head(head.coefficient, part))
-        if left:
-            raise NotFound("a head for each group of rows that one head can have, less the rest")
-        return [*parts, Head(head.coefficient * (1 - len(parts)), elsewhere)]
+    def _split_grid_rows(self, head: Head) -> list[Head]:
+        """T = sum_g T_g - (rows - 1) T_0, for one key per query of T: T_0 takes key 0 for every query.
 
-    def _grid_rows(self, head: Head) -> list[Head]:
-        """The same in closed form, for one key per query: the queries in a row of the grid are a group."""
-        if head.picks is None or any(
-            codes.candidates("grid", self.codes, self.target, head, self.code_width)
-        ):
+        T_g has the rows of T in row g of the grid, and else those of T_0.
+        """
+        closed = codes.closed_form_projections("grid", self.codes, self.target, head, self.code_width)
+        if head.target_keys is None or any(closed):
             return [head]
-        rows, columns = self.target.grid or (1, 1)
-        elsewhere, row = np.eye(len(self.M))[[0] * len(self.M)], np.arange(len(self.M)) // columns
-        parts = [np.where(row[:, None] == k, head.weights, elsewhere) for k in range(rows)]
-        joined = [Head(head.coefficient, part) for part in parts]
-        return [*joined, Head(head.coefficient * (1 - rows), elsewhere)]
+        (rows, columns), count = self.target.grid or (1, 1), self.target.tokens
+        all_to_first, row = np.eye(count)[[0] * count], np.arange(count)[:, None] // columns
+        parts = [np.where(row == k, head.weights, all_to_first) for k in range(rows)]
+        heads = [Head(head.coefficient, part) for part in parts]
+        return [*heads, Head(head.coefficient * (1 - rows), all_to_first)]
 
-    def _mix(self, cut: float) -> list[ScoredHead]:
+    def _random_mixture(self, cutoff: float) -> list[ScoredHead]:
         """Random heads that add up to the target."""
-        basis = self.basis(cut)
-        whole = self.M if self.target.own_excess is None else self.M + np.diag(self.target.own_excess)
-        mixed = fitting.mixture(basis.features, whole) if basis is not None else []
+        basis = self.basis(cutoff)
+        excess = 0.0 if self.target.self_excess is None else np.diag(self.target.self_excess)
+        mixed = fitting.sum_of_random_heads(basis.features, self.matrix + excess) if basis is not None else []
         if basis is None or not mixed:
-            raise NotFound(f"sums of {fitting.DRAWS} random heads that each take one key per query")
+            raise NotFound(f"sums of {fitting.RANDOM_HEADS} random heads that each take one key per query")
         heads = []
-        for factor, theta, picks in mixed:
-            pair = basis.project(theta / certificate.margin(basis.features @ theta, picks))
-            heads.append(self._scored(Head(factor, np.eye(self.target.tokens)[picks]), pair, True))
+        for factor, theta, target_keys in mixed:
+            pair = basis.project(theta / certificate.margin(basis.features @ theta, target_keys))
+            heads.append(self._scored(Head(factor, np.eye(self.target.tokens)[target_keys]), pair, True))
         return heads
 
     # --- a head that is too narrow for its scores -----------------------------------------------
@@ -184,28 +183,24 @@ class HeadSearch:
         return codes.numerical_rank(codes.centred_factors(scores)[1])
 
     def _narrow_searches(self) -> Iterator[Callable[[], list[ScoredHead]]]:
-        (head,), width = self.target.heads, self.target.head_width or 1
+        (head,), width, tokens = self.target.heads, self.target.head_width or 1, self.target.tokens
         rank = f"the row-centred scores have rank {self.rank()}; the head's width allows {width}: "
         yield lambda: [replace(self._find_head(head, 1.0), remark=f"{rank}reduced to it by truncated SVD")]
-        if head.picks is not None and (pair := fitting.keys_apart(head.picks, self.target.tokens, width)):
-            remark = f"{rank}keys lie apart, on axes or on a circle, and each query points at its own"
-            yield partial(self._head_of_pair, pair, True, remark)
-        if self.M.size * width <= fitting.MAX_NARROW:
-            for pair in fitting.narrow(head.weights, width, self.allowed / (4 * self.norm)):
-                yield partial(self._head_of_pair, pair, False, f"{rank}found by search")
-
-    def _head_of_pair(self, pair: tuple[Array, Array], sharp: bool, remark: str) -> list[ScoredHead]:
-        """A head with these queries and keys, over one-hot codes."""
-        query, key = pair
-        W_q = np.zeros((query.shape[1], self.target.tokens))
-        W_q[:, self.target.query_positions] = query.T
-        return [self._scored(self.target.heads[0], (W_q, key.T), sharp, remark)]
+        if (
+            head.target_keys is None
+            or (pair := fitting.separated_keys(head.target_keys, tokens, width)) is None
+        ):
+            return
+        W_q = np.zeros((width, tokens))
+        W_q[:, self.target.query_positions] = pair[0].T
+        remark = f"{rank}keys lie apart, on axes or on a circle, and each query points at its own"
+        yield lambda: [replace(self.score(head, W_q, pair[1].T), remark=remark)]
 
     # --- the own content, which zero padding takes away -----------------------------------------
 
-    def content_heads(self) -> list[ContentHeads]:
+    def content_heads(self) -> list[ContentReadingHeads]:
         """Heads for what is too much of the own content: for all tokens at once, or for one each."""
-        excess = self.target.own_excess
+        excess = self.target.self_excess
         if excess is None:
             return []
         try:
@@ -215,38 +210,40 @@ class HeadSearch:
             own = np.arange(len(excess))
             return [self._read_content(np.where(own == i, excess, 0), len(rows)) for i in rows]
 
-    def _read_content(self, amounts: Array, parts: int) -> ContentHeads:
+    def _read_content(self, amounts: Array, parts: int) -> ContentReadingHeads:
         """Two keys with values 1 and -1 at least, whose scores move apart with the query's content."""
         top, tokens, r = float(amounts.max()), self.target.tokens, self.norm
-        share, budget = amounts / top, self.allowed / (16 * parts)
+        shares, budget = amounts / top, self.max_error / (16 * parts)
         keys = [(0, 1, 2), (0, 1, 0), (0, 1, 1), (0, tokens - 1, 1)]
-        for (one, other, idle), cut in product([k for k in keys if max(k) < tokens], (1e-6, 1e-2)):
+        for (one, other, idle), cutoff in product([k for k in keys if max(k) < tokens], (1e-6, 1e-2)):
             wanted, weights = np.zeros(tokens), np.zeros((tokens, tokens))
             wanted[[one, other]] = 1, -1
-            functional = np.linalg.pinv(self.codes, rcond=cut) @ wanted
-            functional /= np.abs(self.codes @ functional).max()
-            values = self.codes @ functional
-            for key, part in ((one, share / 2), (other, share / 2), (idle, 1 - share)):
+            value_projection = np.linalg.pinv(self.codes, rcond=cutoff) @ wanted
+            value_projection /= np.abs(self.codes @ value_projection).max()
+            values = self.codes @ value_projection
+            for key, part in ((one, shares / 2), (other, shares / 2), (idle, 1 - shares)):
                 weights[:, key] += part
             centred = values - (weights @ values)[:, None]
             k2, k3 = ((weights * centred**k).sum(axis=1) for k in (2, 3))
-            largest, skew = float(k2[np.argmax(share)]), float(np.abs(k3).max())
-            if largest < 1e-3 or np.abs(k2 - share * largest).max() > 1e-9 or not 1e-100 < r < 1e100:
+            largest, skew = float(k2[np.argmax(shares)]), float(np.abs(k3).max())
+            if largest < 1e-3 or np.abs(k2 - shares * largest).max() > 1e-9 or not 1e-100 < r < 1e100:
                 continue
             z = min(0.5, math.sqrt(3 * budget * largest / (2 * top * r)))
             z = z if skew < 1e-9 else min(z, budget * largest / (top * skew * r))
             slope, c = z / r, -top * r / (z * largest)
             size = abs(c) * math.sqrt(self.width)
-            cancelled = bool(size * np.abs(weights @ values).max() > budget / 4)
-            lost = 4 * most_terms(self.codes) * UNIT_ROUNDOFF
-            lost *= float((np.abs(self.codes) @ np.abs(functional)).max())
-            if size * lost > budget:
+            subtracts_mean = bool(size * np.abs(weights @ values).max() > budget / 4)
+            rounding = 4 * max_nonzeros(self.codes) * UNIT_ROUNDOFF
+            rounding *= float((np.abs(self.codes) @ np.abs(value_projection)).max())
+            if size * rounding > budget:
                 continue
             try:
-                base = self._find_head(Head(c, weights), abs(c) * z if cancelled else 4 * size)
+                base = self._find_head(Head(c, weights), abs(c) * z if subtracts_mean else 4 * size)
             except NotFound:
                 continue
-            return ContentHeads(base, functional, values, slope, self.width, cancelled, lost)
+            return ContentReadingHeads(
+                base, value_projection, values, slope, self.width, subtracts_mean, rounding
+            )
         raise NotFound(
             "heads that read their query's content, for zero padding: no two keys whose weights the "
             f"{self.positions} positions keep equal at the ends and nowhere else"

@@ -35,7 +35,7 @@ from headwork.numbers import HandTensor
 POSITIONS = ("one-hot", "grid", "sinusoidal", "rotary", "none")
 DEFAULT_WIDTH = 32  # of sinusoidal codes and rotary queries
 BASE = 10000
-CUTS = (1e-3, 1e-6, 1e-9, 1e-12)  # directions of the codes that are weaker than this share are left out
+CUTOFFS = (1e-3, 1e-6, 1e-9, 1e-12)  # directions of the codes that are weaker than this share are left out
 
 
 def position_codes(positions: str, target: Target, width: int) -> Array:
@@ -97,30 +97,33 @@ def numerical_rank(values: Array) -> int:
     return int(np.sum(values > values[0] * len(values) * 1e-15)) if len(values) and values[0] > 0 else 0
 
 
-def candidates(
+def closed_form_projections(
     positions: str, codes: Array, target: Target, head: Head, width: int
 ) -> Iterator[tuple[Array, Array]]:
     """W_q and W_k over codes that are not one-hot in closed form, the simplest first.
 
     Rotary ones are a fixed query and a fixed key, columns that multiply the constant 1.
     """
-    picks, rotary = head.picks, positions == "rotary"
+    target_keys, rotary = head.target_keys, positions == "rotary"
     if not any(part.any() for part in target_scores(head)):
-        none = np.zeros((1 + rotary, codes.shape[1]))
-        yield none, none
-    elif positions == "grid" and picks is not None:
-        yield from _grid_projections(target, picks)
+        zero = np.zeros((1 + rotary, codes.shape[1]))
+        yield zero, zero
+    elif positions == "grid" and target_keys is not None:
+        yield from _grid_projections(target, target_keys)
     elif head.offset is not None:
         for mask in _pair_masks(width, target.tokens, head.offset):
-            turn = rotation(width, head.offset) * np.repeat(mask, 2)[:, None]
+            rotated = rotation(width, head.offset) * np.repeat(mask, 2)[:, None]
             if rotary:
                 key = np.stack([mask, np.zeros_like(mask)], axis=-1).reshape(-1, 1)
-                yield turn.T @ np.tile([[1.0], [0.0]], (width // 2, 1)), key
+                yield rotated.T @ np.tile([[1.0], [0.0]], (width // 2, 1)), key
             else:
-                yield turn, np.eye(width)
-    if positions == "sinusoidal" and picks is not None:
-        for cut in CUTS:
-            yield (np.linalg.pinv(codes[target.query_positions], rcond=cut) @ codes[picks]).T, np.eye(width)
+                yield rotated, np.eye(width)
+    if positions == "sinusoidal" and target_keys is not None:
+        for cutoff in CUTOFFS:
+            yield (
+                (np.linalg.pinv(codes[target.query_positions], rcond=cutoff) @ codes[target_keys]).T,
+                np.eye(width),
+            )
 
 
 def rotate(vectors: Array, positions: tuple[int, ...]) -> Array:
@@ -155,18 +158,21 @@ def _pair_masks(width: int, tokens: int, offset: int) -> Iterator[Array]:
         yield slow.astype(float)
 
 
-def _grid_projections(target: Target, picks: Indices) -> Iterator[tuple[Array, Array]]:
+def _grid_projections(target: Target, target_keys: Indices) -> Iterator[tuple[Array, Array]]:
     assert target.grid is not None
     rows, columns = target.grid
-    over, along = picks.reshape(rows, columns) // columns, picks.reshape(rows, columns) % columns
-    W_q, each = np.zeros((rows + columns, rows + columns)), rows + np.arange(columns)
-    if np.all(over == over[:, :1]) and np.all(along == along[:1]):
-        W_q[over[:, 0], np.arange(rows)] = 1
-        W_q[rows + along[0], each] = 1
+    key_rows, key_columns = (
+        target_keys.reshape(rows, columns) // columns,
+        target_keys.reshape(rows, columns) % columns,
+    )
+    W_q, column_codes = np.zeros((rows + columns, rows + columns)), rows + np.arange(columns)
+    if np.all(key_rows == key_rows[:, :1]) and np.all(key_columns == key_columns[:1]):
+        W_q[key_rows[:, 0], np.arange(rows)] = 1
+        W_q[rows + key_columns[0], column_codes] = 1
     else:
-        busy = picks.reshape(rows, columns).any(axis=1)
-        if busy.sum() > 1:
+        active = target_keys.reshape(rows, columns).any(axis=1)
+        if active.sum() > 1:
             return
-        W_q[over[busy][0], each] = W_q[rows + along[busy][0], each] = 1
-        W_q[0, :rows] = W_q[rows, :rows] = 2 * ~busy
+        W_q[key_rows[active][0], column_codes] = W_q[rows + key_columns[active][0], column_codes] = 1
+        W_q[0, :rows] = W_q[rows, :rows] = 2 * ~active
     yield W_q, np.eye(rows + columns)

@@ -3,7 +3,7 @@ r"""What a head, or several, can be asked to do: each target as a signed sum of 
 The target is Y = M X on the content, with M = sum_h c_h T_h - diag(excess): head h attends with the weights
 T_h (rows positive or zero, each summing to 1) and W_o scales it by c_h. The rows of sum_h c_h T_h have one
 sum; where those of M differ, as with zero padding, a head beyond the ends looks at the token itself, and what
-it takes too much of that is ``own_excess``, which heads that read their query's content take away again.
+it takes too much of that is ``self_excess``, which heads that read their query's content take away.
 
 A tap at offset o makes y_i look at x_(i+o) (cross-correlation, as everywhere here). Positions beyond the ends
 are wrapped around, clamped to the end token, zero, left out of a mean that shrinks, or not asked for at all
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 MAX_TOKENS = 512
 END_MODES = ("clamp", "wrap", "zero", "none")
-END_TEXTS = {
+END_DESCRIPTIONS = {
     "wrap": "wrapped around",
     "clamp": "clamped to the end token",
     "zero": "zero beyond the ends",
@@ -51,7 +51,7 @@ class Head:
     offset: int | None = None
 
     @property
-    def picks(self) -> Indices | None:
+    def target_keys(self) -> Indices | None:
         """The one key that each query takes; None where some query takes several."""
         single = bool(np.all((self.weights == 0) | (self.weights == 1)))
         return np.argmax(self.weights, axis=1) if single else None
@@ -64,20 +64,20 @@ class Target:
     title: str
     tokens: int
     heads: tuple[Head, ...] = ()
-    own_excess: Array | None = None  # how much too much of its own content each token takes; positive or 0
-    spreads: bool = False  # one head for each sign is preferred, where the positions allow it
+    self_excess: Array | None = None  # how much too much of its own content each token takes; positive or 0
+    prefers_merged: bool = False  # one head for each sign is preferred, where the positions allow it
     queries: tuple[int, ...] = ()  # the tokens that have an output; empty for all
     grid: tuple[int, int] | None = None
     head_width: int | None = None
-    typed: Array | None = None  # M as typed, where the heads only come near it
+    requested: Array | None = None  # M as typed, where the heads only come near it
 
     @property
     def matrix(self) -> Array:
         """M, query x key."""
-        if self.typed is not None:
-            return self.typed
+        if self.requested is not None:
+            return self.requested
         total = np.sum([head.coefficient * head.weights for head in self.heads], axis=0)
-        return np.asarray(total if self.own_excess is None else total - np.diag(self.own_excess))
+        return np.asarray(total if self.self_excess is None else total - np.diag(self.self_excess))
 
     @property
     def query_positions(self) -> Indices:
@@ -91,23 +91,23 @@ def gather_head(keys: Sequence[int], tokens: int, factor: float = 1.0, offset: i
 
 
 # --- reading what is typed ----------------------------------------------------------------------
-def whole_number(value: Any, name: str, least: int, most: int) -> int:
+def check_integer(value: Any, name: str, least: int, maximum: int) -> int:
     if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,9}\s*", value):
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
-        raise InputError(f"{name} is {value!r}. Expected a whole number from {least} to {most}.")
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= maximum:
+        raise InputError(f"{name} is {value!r}. Expected a whole number from {least} to {maximum}.")
     return int(value)
 
 
-def token_count(tokens: Any) -> int:
+def check_token_count(tokens: Any) -> int:
     if tokens is None:
         raise InputError("tokens missing: how many are there? Give tokens (--tokens 5).")
     if isinstance(tokens, int) and tokens > MAX_TOKENS:
         raise TooLarge(f"{tokens} tokens; heads are built for at most {MAX_TOKENS}.")
-    return whole_number(tokens, "tokens", 1, MAX_TOKENS)
+    return check_integer(tokens, "tokens", 1, MAX_TOKENS)
 
 
-def numbers(value: Any, name: str, axes: str) -> Array:
+def read_array(value: Any, name: str, axes: str) -> Array:
     """Typed text or nested lists as an array with these axes."""
     if value is None:
         raise InputError(f"{name} missing. Expected {axes.replace(' ', ' x ')}.")
@@ -143,7 +143,7 @@ def read_order(order: Any, tokens: Any = None) -> list[int]:
             [int(n) for n in re.findall(r"[0-9]+", inner)] for inner in re.findall(r"\(([^()]*)\)", text)
         ]
         named = [n for cycle in cycles for n in cycle]
-        count = max([*named, 0]) if tokens is None else token_count(tokens)
+        count = max([*named, 0]) if tokens is None else check_token_count(tokens)
         row = list(range(1, min(count, MAX_TOKENS + 1) + 1))
         for cycle in cycles:
             for here, there in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True):
@@ -151,8 +151,8 @@ def read_order(order: Any, tokens: Any = None) -> list[int]:
                     row[here - 1] = there
     else:
         row = named = [int(n) for n in re.findall(r"[0-9]+", text)]
-        count = len(row) if tokens is None else token_count(tokens)
-    token_count(count)
+        count = len(row) if tokens is None else check_token_count(tokens)
+    check_token_count(count)
     if len(named) != len(set(named)) or len(row) != count or sorted(row) != list(range(1, count + 1)):
         raise InputError(
             f"order is {text!r} for {count} tokens: no permutation. Each of 1 to {count} must appear once (a "
@@ -181,17 +181,17 @@ def permutation(*, order: Any = None, tokens: Any = None, grid: Any = None) -> T
 
 def shift(*, tokens: Any = None, by: Any = 1, ends: str = "clamp") -> Target:
     """y_i = x_(i+by): every token takes the content at that offset."""
-    count = token_count(tokens)
-    step = whole_number(by, "by", -MAX_TOKENS, MAX_TOKENS)
-    return _slide(f"shift: y_i = x_(i{step:+d})", {step: 1.0}, count, ends)
+    count = check_token_count(tokens)
+    step = check_integer(by, "by", -MAX_TOKENS, MAX_TOKENS)
+    return _slide_window(f"shift: y_i = x_(i{step:+d})", {step: 1.0}, count, ends)
 
 
 def running_mean(
     *, tokens: Any = None, window: Any = 3, causal: bool = False, ends: str = "shrink"
 ) -> Target:
     """The mean of a window around each token, or, causal, of the tokens up to it."""
-    count = token_count(tokens)
-    size = whole_number(window, "window", 1, count)
+    count = check_token_count(tokens)
+    size = check_integer(window, "window", 1, count)
     first = 1 - size if causal else -(size // 2)
     if causal and ends == "wrap":
         raise InputError(
@@ -200,25 +200,25 @@ def running_mean(
     name = f"running mean of {size}" + (" up to each token" if causal else "")
     taps = {first + k: 1.0 / size for k in range(size)}
     title = f"{name}: offsets {first} to {first + size - 1}"
-    return replace(_slide(title, taps, count, ends, (*END_MODES, "shrink")), spreads=True)
+    return replace(_slide_window(title, taps, count, ends, (*END_MODES, "shrink")), prefers_merged=True)
 
 
 def convolution(*, tokens: Any = None, taps: Any = None, ends: str = "clamp") -> Target:
     """y_i = sum_j taps_j x_(i+j-middle), stride 1: one head for each nonzero tap."""
-    count = token_count(tokens)
-    row = numbers(taps, "taps", "tap")
+    count = check_token_count(tokens)
+    row = read_array(taps, "taps", "tap")
     if len(row) > count:
         raise InputError(f"{len(row)} taps for {count} tokens. Give at most as many taps as tokens.")
     middle = len(row) // 2
     offsets = {j - middle: float(tap) for j, tap in enumerate(row)}
     terms = " ".join(f"{tap:+g} x_(i{offset:+d})" for offset, tap in offsets.items() if tap)
-    return _slide(f"convolution: y_i = {terms}", offsets, count, ends)
+    return _slide_window(f"convolution: y_i = {terms}", offsets, count, ends)
 
 
 def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp") -> Target:
     """A kernel over a grid of patches (rows x columns), stride 1: one head for each nonzero tap."""
     rows, columns = _grid(grid)
-    taps = numbers(kernel, "kernel", "row column")
+    taps = read_array(kernel, "kernel", "row column")
     if taps.shape[0] > rows or taps.shape[1] > columns:
         raise InputError(
             f"a kernel of {taps.shape[0]} x {taps.shape[1]} on a grid of {rows} x {columns}. Take a smaller "
@@ -228,12 +228,12 @@ def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp")
     middle = taps.shape[0] // 2, taps.shape[1] // 2
     tap_keys = []
     for a, b in np.argwhere(taps):
-        over = [_key_at(r + a - middle[0], rows, ends) for r in range(rows)]
-        along = [_key_at(c + b - middle[1], columns, ends) for c in range(columns)]
+        over = [_key_index(r + a - middle[0], rows, ends) for r in range(rows)]
+        along = [_key_index(c + b - middle[1], columns, ends) for c in range(columns)]
         keys = [None if r is None or c is None else r * columns + c for r in over for c in along]
         tap_keys.append((float(taps[a, b]), keys, None))
     title = f"convolution of {taps.shape[0]} x {taps.shape[1]} taps over a grid of {rows} x {columns}"
-    return replace(_tap_heads(title, tap_keys, rows * columns), grid=(rows, columns))
+    return replace(_heads_of_taps(title, tap_keys, rows * columns), grid=(rows, columns))
 
 
 def first(*, tokens: Any = None, grid: Any = None) -> Target:
@@ -259,18 +259,18 @@ def mean(*, tokens: Any = None, grid: Any = None) -> Target:
 
 def matrix(*, matrix: Any = None, head_width: Any = None) -> Target:
     """The weights of one head, given: rows that sum to 1, entries positive (zeros are limits)."""
-    A = numbers(matrix, "matrix", "query key")
+    A = read_array(matrix, "matrix", "query key")
     queries, keys = A.shape
-    token_count(keys)
+    check_token_count(keys)
     if queries > keys:
         raise InputError(
             f"matrix is {format_shape(A.shape, 'query key')}. Each query is a token: at most one row per "
             "column."
         )
-    width = keys if head_width is None else whole_number(head_width, "head_width", 1, MAX_TOKENS)
+    width = keys if head_width is None else check_integer(head_width, "head_width", 1, MAX_TOKENS)
     title = f"given weights of {queries} queries over {keys} keys"
-    fewer = () if queries == keys else tuple(range(queries))
-    return Target(title, keys, (Head(1.0, A),), queries=fewer, head_width=width)
+    query_subset = () if queries == keys else tuple(range(queries))
+    return Target(title, keys, (Head(1.0, A),), queries=query_subset, head_width=width)
 
 
 _FUNCTIONS: tuple[Callable[..., Target], ...] = (
@@ -287,24 +287,24 @@ def _grid(grid: Any) -> tuple[int, int]:
         isinstance(grid, str) and not re.fullmatch(r"\s*[0-9]{1,4}\s*[x, ]\s*[0-9]{1,4}\s*", grid)
     ):
         raise InputError(f"grid is {grid!r}. Expected rows x columns, such as 3x4.")
-    rows, columns = (whole_number(int(side), "a side of the grid", 1, MAX_TOKENS) for side in sides)
-    token_count(rows * columns)
+    rows, columns = (check_integer(int(side), "a side of the grid", 1, MAX_TOKENS) for side in sides)
+    check_token_count(rows * columns)
     return rows, columns
 
 
 def _token_grid(tokens: Any, grid: Any) -> tuple[int, tuple[int, int] | None]:
     """The number of tokens, and the grid where there is one."""
     if grid is None:
-        return token_count(tokens), None
+        return check_token_count(tokens), None
     rows, columns = _grid(grid)
-    if tokens is not None and token_count(tokens) != rows * columns:
+    if tokens is not None and check_token_count(tokens) != rows * columns:
         raise InputError(
             f"{tokens} tokens do not fill a grid of {rows} x {columns}. Leave out one of the two."
         )
     return rows * columns, (rows, columns)
 
 
-def _key_at(position: int, count: int, ends: str) -> int | None:
+def _key_index(position: int, count: int, ends: str) -> int | None:
     """The key at a position; None where there is none."""
     if ends == "wrap":
         return position % count
@@ -312,12 +312,12 @@ def _key_at(position: int, count: int, ends: str) -> int | None:
     return None if ends == "zero" and clamped != position else clamped
 
 
-def _slide(
+def _slide_window(
     name: str, taps: dict[int, float], count: int, ends: str, known: Sequence[str] = END_MODES
 ) -> Target:
     """One row of taps along the tokens."""
     check_known("ends", ends, known)
-    title = f"{name}; ends: {END_TEXTS[ends]}"
+    title = f"{name}; ends: {END_DESCRIPTIONS[ends]}"
     if ends == "shrink":  # one head only, because the window's size differs at the ends
         window = np.sum([np.eye(count, k=offset) for offset in taps], axis=0)
         return Target(title, count, (Head(1.0, window / window.sum(axis=1, keepdims=True)),))
@@ -329,17 +329,17 @@ def _slide(
         )
     tap_keys = []
     for offset, tap in taps.items():
-        keys = [_key_at(i + offset, count, ends) for i in queries]
+        keys = [_key_index(i + offset, count, ends) for i in queries]
         if tap:
             tap_keys.append((tap, keys, None if ends in ("wrap", "zero") and offset else offset))
-    fewer = tuple(queries) if len(queries) < count else ()
-    return replace(_tap_heads(title, tap_keys, count), queries=fewer)
+    query_subset = tuple(queries) if len(queries) < count else ()
+    return replace(_heads_of_taps(title, tap_keys, count), queries=query_subset)
 
 
-def _tap_heads(
+def _heads_of_taps(
     title: str, tap_keys: Sequence[tuple[float, list[int | None], int | None]], count: int
 ) -> Target:
-    """A head for each tap; where it has nothing to look at, it takes the token itself: ``own_excess``."""
+    """A head for each tap; where it has nothing to look at, it takes itself (``self_excess``)."""
     if not tap_keys:
         raise InputError("every tap is 0, so there is nothing to look at. Give at least one nonzero tap.")
     heads, excess = [], np.zeros(count)
@@ -355,13 +355,13 @@ def _tap_heads(
     return Target(title, count, tuple(heads), excess if excess.any() else None)
 
 
-def by_sign(heads: Sequence[Head]) -> tuple[Head, ...]:
+def merge_by_sign(heads: Sequence[Head]) -> tuple[Head, ...]:
     """The taps of one sign in one head: their sum scales it, their shares are its weights."""
-    joined = []
+    merged = []
     for sign in (1, -1):
         side = [head for head in heads if head.coefficient * sign > 0]
         if side:
             total = sum(head.coefficient for head in side)
             shares = np.sum([head.coefficient / total * head.weights for head in side], axis=0)
-            joined.append(Head(total, shares))
-    return tuple(joined)
+            merged.append(Head(total, shares))
+    return tuple(merged)

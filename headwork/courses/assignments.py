@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from headwork.courses.autograder import packed
-from headwork.courses.cohort import students_of
+from headwork.courses.autograder import pack_variants
+from headwork.courses.cohort import keys_by_student
 from headwork.courses.sheets import Sheet, read_key
 from headwork.courses.variables import variables
 from headwork.errors import InputError
 from headwork.exercises.exercise import Exercise
+from headwork.exercises.exercise_files import read_exercise
 from headwork.exercises.generation import generate
 from headwork.exercises.questions import Blank, build_question
-from headwork.exercises.reading import read_exercise
 from headwork.files import read_toml
 from headwork.readings.notebook_cells import array_text
 
@@ -53,14 +53,16 @@ class AssignmentPart:
         same = [all(blank.shape == other[i].shape for other in others) for i, blank in enumerate(first)]
         other = "as on your sheet"
         return tuple(
-            b if ok else replace(b, about=other, shape=()) for b, ok in zip(first, same, strict=True)
+            b if ok else replace(b, shape_text=other, shape=()) for b, ok in zip(first, same, strict=True)
         )
 
     @cached_property
     def data(self) -> str:
         """The exercise, or those of all students, as a literal of Python."""
         if self.variants:
-            return repr(packed({who: _plain_data(exercise) for who, exercise in self.variants.items()}))
+            return repr(
+                pack_variants({who: _plain_data(exercise) for who, exercise in self.variants.items()})
+            )
         return pformat(_plain_data(self.exercise), width=110, sort_dicts=False)
 
     @property
@@ -69,7 +71,7 @@ class AssignmentPart:
 
     def key(self, path: str) -> str:
         """The right value of a step as it is typed; a challenge has no key."""
-        if self.exercise.challenge:
+        if self.exercise.is_challenge:
             return ""
         value = np.transpose(self.exercise.key[path], self.exercise.trace.steps[path].order)
         return array_text(value.round(self.exercise.digits))
@@ -80,9 +82,9 @@ def _plain_data(exercise: Exercise) -> dict[str, Any]:
     return tomllib.loads(replace(exercise, seed=None, question="").to_toml())
 
 
-def read_variants(folder: str | Path) -> dict[str, Sheet]:
+def read_student_sheets(folder: str | Path) -> dict[str, Sheet]:
     """The sheets of all students, by ID, from the folder of keys that ``headwork practice sheet`` wrote."""
-    sheets = {path.stem: read_key(path) for path in students_of(Path(folder)).values()}
+    sheets = {path.stem: read_key(path) for path in keys_by_student(Path(folder)).values()}
     asked = {tuple((n, *e.asked) for n, e in sheet.exercises.items()) for sheet in sheets.values()}
     if len(asked) > 1:
         raise InputError(
@@ -94,7 +96,7 @@ def read_variants(folder: str | Path) -> dict[str, Sheet]:
 def is_key_folder(source: str) -> bool:
     """Whether a source is a folder of keys, and not one with a single exercise."""
     path = Path(source)
-    return path.is_dir() and not (path / "exercise.toml").is_file() and bool(students_of(path))
+    return path.is_dir() and not (path / "exercise.toml").is_file() and bool(keys_by_student(path))
 
 
 def read_exercises(sources: Sequence[str], *, seed: int = 0, difficulty: int = 1) -> dict[str, Exercise]:
@@ -105,13 +107,13 @@ def read_exercises(sources: Sequence[str], *, seed: int = 0, difficulty: int = 1
     """
     exercises: dict[str, Exercise] = {}
     for source in sources:
-        for name, exercise in _read(source, seed, difficulty).items():
+        for name, exercise in _read_source(source, seed, difficulty).items():
             count = sum(re.fullmatch(re.escape(name) + r"(-\d+)?", other) is not None for other in exercises)
             exercises[f"{name}-{count + 1}" if count else name] = exercise
     return exercises
 
 
-def _read(source: str, seed: int, difficulty: int) -> Mapping[str, Exercise]:
+def _read_source(source: str, seed: int, difficulty: int) -> Mapping[str, Exercise]:
     path = Path(source)
     if path.is_dir():
         file = path / "exercise.toml"

@@ -5,7 +5,6 @@ parser, so nothing is evaluated here. As a program (``python -m headwork.courses
 Gradescope's autograder: it reads ``source/key.toml`` and ``submission/`` and writes ``results/results.json``.
 """
 
-import ast
 import base64
 import json
 import sys
@@ -19,12 +18,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from headwork.courses.cohort import UNEXPECTED, answer_files, check_origin, grade_sheet, no_marks
+from headwork.courses.cohort import UNEXPECTED_ERRORS, answer_files, check_origin, grade_sheet, zero_marks
 from headwork.courses.sheets import Sheet, read_key
 from headwork.courses.variables import value_text, variables
 from headwork.errors import HeadworkError, InputError
 from headwork.exercises.exercise import Exercise
-from headwork.exercises.reading import exercise_from
+from headwork.exercises.exercise_files import exercise_from
 from headwork.files import parse_json, read_text, read_toml, write_atomic
 from headwork.grading.answers import AnswerFile, read_answers, read_entries
 from headwork.grading.feedback import feedback, hints
@@ -32,8 +31,7 @@ from headwork.grading.marking import grade
 from headwork.grading.marks import Mark, StepMark
 from headwork.grading.wording import points_text
 
-LARGEST_NOTEBOOK = 2_000_000
-LONGEST_OUTPUT = 4_000
+MAX_OUTPUT = 4_000
 Scope = Mapping[str, Any]
 
 
@@ -56,12 +54,14 @@ def mark_variables(exercise: Exercise, scope: Scope, prefix: str = "") -> Mark:
     convention = tokens_as if isinstance(tokens_as, str) and tokens_as in ("rows", "columns") else ""
     try:
         mark = grade(exercise, texts, tokens_as=convention)
-    except (HeadworkError, *UNEXPECTED) as error:
-        return no_marks(exercise, "unreadable", f"cannot be marked ({type(error).__name__}: {error})")
-    return replace(mark, steps=tuple(_refuse(step, refused, exercise.challenge) for step in mark.steps))
+    except (HeadworkError, *UNEXPECTED_ERRORS) as error:
+        return zero_marks(exercise, "unreadable", f"cannot be marked ({type(error).__name__}: {error})")
+    return replace(
+        mark, steps=tuple(_mark_unreadable(step, refused, exercise.is_challenge) for step in mark.steps)
+    )
 
 
-def _refuse(step: StepMark, refused: Mapping[str, str], challenge: bool) -> StepMark:
+def _mark_unreadable(step: StepMark, refused: Mapping[str, str], challenge: bool) -> StepMark:
     reason = "; ".join(refused.values()) if challenge else refused.get(step.path, "")
     if not reason:
         return step
@@ -75,23 +75,24 @@ def step_feedback(mark: Mark, step: StepMark, hint: int) -> str:
     lines = [f"{step.path}: {step.verdict}, {points}{remark}"]
     if not step.right:
         lines += [f"{label}: {words}" for label, words in hints(mark, step, min(hint, mark.exercise.hints))]
-    return _clean("\n".join(lines))
+    return _printable("\n".join(lines))
 
 
-def _clean(text: str) -> str:
+def _printable(text: str) -> str:
     """Text that any page or database takes: no control characters, not too long."""
     printable = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
-    return printable if len(printable) <= LONGEST_OUTPUT else printable[:LONGEST_OUTPUT] + " ..."
+    return printable if len(printable) <= MAX_OUTPUT else printable[:MAX_OUTPUT] + " ..."
 
 
 # --- what the cells of a notebook call ------------------------------------------------------------------
-Given = Mapping[str, Any] | str  # one exercise, or those of all students as ``packed`` gives them
+# One exercise, or those of all students as ``pack_variants`` gives them.
+ExerciseData = Mapping[str, Any] | str
 
 
-def packed(variants: Mapping[str, Any]) -> str:
+def pack_variants(variants: Mapping[str, Any]) -> str:
     """Exercises by student as one line of text.
 
-    >>> packed({"ada": {}})[:4]
+    >>> pack_variants({"ada": {}})[:4]
     'eNqr'
     """
     return base64.b64encode(zlib.compress(json.dumps(variants).encode(), 9)).decode()
@@ -102,7 +103,7 @@ def report(exercise: Mapping[str, Any], scope: Scope, *, prefix: str = "", hint:
     return feedback(_mark(exercise, scope, prefix), hint)
 
 
-def points(exercise: Given, step: str, scope: Scope, *, prefix: str = "", hint: int = 2) -> float:
+def points(exercise: ExerciseData, step: str, scope: Scope, *, prefix: str = "", hint: int = 2) -> float:
     """The points of one step as a plain float, with its feedback printed: the form that nbgrader expects."""
     # Anything on stderr, even a warning from numpy, would make nbgrader give no points.
     with warnings.catch_warnings():
@@ -113,7 +114,7 @@ def points(exercise: Given, step: str, scope: Scope, *, prefix: str = "", hint: 
 
 
 def require(
-    exercise: Given, step: str, scope: Scope, *, prefix: str = "", hint: int = 2, share: float = 1.0
+    exercise: ExerciseData, step: str, scope: Scope, *, prefix: str = "", hint: int = 2, share: float = 1.0
 ) -> None:
     """Raise unless a step earned that share of its points: the form that otter expects of a test case.
 
@@ -136,7 +137,7 @@ def require_readable(
     reasons |= {name: _problem(scope.get(name), shape) for name, shape in shapes.items()}
     problems = [f"{name}: {reason}" for name, reason in reasons.items() if reason]
     if problems:
-        raise AssertionError(escape(_clean("\n".join(problems)), quote=False))
+        raise AssertionError(escape(_printable("\n".join(problems)), quote=False))
 
 
 def _problem(value: Any, shape: Sequence[int] | None) -> str:
@@ -158,14 +159,14 @@ def _student(scope: Scope) -> str:
     return student.strip().casefold() if isinstance(student, str) else ""
 
 
-def _mark(exercise: Given, scope: Scope, prefix: str) -> Mark:
+def _mark(exercise: ExerciseData, scope: Scope, prefix: str) -> Mark:
     if not isinstance(exercise, str):
         return mark_variables(_exercise(json.dumps(exercise)), scope, prefix)
     variants, student = _variants(exercise), _student(scope)
     if student in variants:
         return mark_variables(_exercise(variants[student]), scope, prefix)
     reason = f"student = {student[:40]!r} is not on the list: type your ID, as on your sheet"
-    return no_marks(_exercise(next(iter(variants.values()))), "unreadable", reason)
+    return zero_marks(_exercise(next(iter(variants.values()))), "unreadable", reason)
 
 
 @lru_cache(maxsize=32)
@@ -185,8 +186,8 @@ def autograde(root: str | Path, hint: int = 2) -> dict[str, Any]:
     """The content of results.json for the files under ``root``; what cannot be marked gets 0 and a reason."""
     started, folder = time.monotonic(), Path(root)
     try:
-        several = (folder / "source" / "keys").is_dir()
-        sheet, remark = _own_sheet(folder) if several else (read_key(folder / "source" / "key.toml"), "")
+        has_variants = (folder / "source" / "keys").is_dir()
+        sheet, remark = _own_sheet(folder) if has_variants else (read_key(folder / "source" / "key.toml"), "")
     except _UnknownStudent as error:
         return _results([], f"Unreadable: {error}", started)
     except Exception as error:
@@ -196,7 +197,7 @@ def autograde(root: str | Path, hint: int = 2) -> dict[str, Any]:
     except Exception as error:  # Gradescope must always find a result
         known = isinstance(error, HeadworkError)
         reason = str(error) if known else f"cannot be marked ({type(error).__name__}: {error})"
-        marks = {number: no_marks(exercise, "missing") for number, exercise in sheet.exercises.items()}
+        marks = {number: zero_marks(exercise, "missing") for number, exercise in sheet.exercises.items()}
         return _results(_tests(marks, 0), f"Unreadable: {reason}", started)
     total, full = sum(mark.points for mark in marks.values()), sum(mark.max_points for mark in marks.values())
     output = f"{points_text(total)} of {points_text(full)} points{remark}"
@@ -233,16 +234,13 @@ def _own_sheet(folder: Path) -> tuple[Sheet, str]:
 def _typed_student(folder: Path) -> str:
     """Who a submission says that it is from; nothing where it cannot be read."""
     try:
-        path = _submitted(folder)
-        if path.suffix.lower() == ".ipynb":
-            return _notebook_texts(path).get("student", "").strip()
-        return read_answers(path).student.strip()
+        return read_answers(_submitted(folder)).student.strip()
     except HeadworkError:
         return ""
 
 
 def _results(tests: list[dict[str, Any]], output: str, started: float) -> dict[str, Any]:
-    result: dict[str, Any] = {"output": _clean(output), "output_format": "text", "visibility": "visible"}
+    result: dict[str, Any] = {"output": _printable(output), "output_format": "text", "visibility": "visible"}
     result |= {"tests": tests} if tests else {"score": 0.0}
     return result | {"execution_time": round(time.monotonic() - started, 3)}
 
@@ -265,22 +263,18 @@ def _tests(marks: Mapping[str, Mark], hint: int) -> list[dict[str, Any]]:
 
 
 def _submitted(folder: Path) -> Path:
-    """The one submitted answer file, or else the one notebook."""
+    """The one submitted answer file."""
     files = answer_files(folder) if folder.is_dir() else []
     matches = [path for path in files if path.suffix.lower() == ".toml"]
-    matches = matches or [path for path in files if path.suffix.lower() == ".ipynb"]
     if len(matches) != 1:
-        names = ", ".join(path.name for path in matches[:5]) or "none"
-        raise InputError(f"one answer file (.toml) or one notebook (.ipynb) is expected; submitted: {names}.")
+        names = ", ".join(path.name for path in (matches or files)[:5]) or "none"
+        raise InputError(f"one answer file (.toml) is expected; submitted: {names}.")
     return matches[0]
 
 
 def _read_submission(folder: Path, exercises: Mapping[str, Exercise]) -> AnswerFile:
     """The answers of what was submitted."""
-    path = _submitted(folder)
-    if path.suffix.lower() == ".ipynb":
-        return read_notebook(path, exercises)
-    answers = read_answers(path)
+    answers = read_answers(_submitted(folder))
     if len(exercises) == len(answers.answers) == 1:
         # With one exercise there is nothing to confuse, whatever the student's sheet calls it.
         ((name, texts),) = answers.answers.items()
@@ -291,48 +285,6 @@ def _read_submission(folder: Path, exercises: Mapping[str, Exercise]) -> AnswerF
     for name, exercise in exercises.items():
         check_origin(name, exercise, answers.exercises.get(name))
     return answers
-
-
-def read_notebook(path: str | Path, exercises: Mapping[str, Exercise]) -> AnswerFile:
-    """The answers typed into a notebook: the source text to the right of each ``name =``. Nothing is run."""
-    texts = _notebook_texts(Path(path))
-    several = len(exercises) > 1
-    answers = {}
-    for number, (name, exercise) in enumerate(exercises.items(), 1):
-        names = variables(exercise, f"q{number}_" if several else "")
-        answers[name] = {blank: texts.get(variable, "") for blank, variable in names.items()}
-    return AnswerFile(answers)
-
-
-def _notebook_texts(source: Path) -> dict[str, str]:
-    """The text that is assigned to each variable of a notebook."""
-    text = read_text(source, max_bytes=LARGEST_NOTEBOOK, root=source.parent)
-    try:
-        cells = parse_json(text, source)["cells"]
-        codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{source}: not a notebook ({type(error).__name__}).") from None
-    texts: dict[str, str] = {}
-    for code in codes:
-        texts |= _assignments(code)
-    return texts
-
-
-def _assignments(code: str) -> dict[str, str]:
-    """The text assigned to each variable of a cell; a cell that is not Python assigns none."""
-    code = "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in code.splitlines())
-    try:
-        body = ast.parse(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
-    texts = {}
-    for line in body:
-        if isinstance(line, ast.Assign) and len(line.targets) == 1 and isinstance(line.targets[0], ast.Name):
-            value = line.value.value if isinstance(line.value, ast.Constant) else None
-            texts[line.targets[0].id] = (
-                value if isinstance(value, str) else ast.get_source_segment(code, line.value) or ""
-            )
-    return texts
 
 
 def main() -> None:

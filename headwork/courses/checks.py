@@ -25,16 +25,16 @@ from headwork.numbers import HandTensor
 
 Arguments = dict[str, Any]
 CHECKS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-CLOSE = 2e-5  # the notebooks compute in float32
+TOLERANCE = 2e-5  # the notebooks compute in float32
 DIGITS = (5, 4, 3)  # tried in turn to find a cause: float32 may be on the edge between two roundings
-NO_CAUSE = ("unknown", "shape", "slip", "misrounded", "too-few-digits")
-OPEN = "not filled in yet. Replace each ... by code."
-UNKNOWN = "no known mistake gives these numbers. Work two tokens by hand and compare."
-TRIES = 3  # with fresh numbers, until one of them shows the cause
-NAN = "some numbers are nan: a softmax over scores that are all hidden, or another 0/0."
+NOT_A_CAUSE = ("unknown", "shape", "slip", "misrounded", "too-few-digits")
+NOT_FILLED_IN = "not filled in yet. Replace each ... by code."
+NO_KNOWN_MISTAKE = "no known mistake gives these numbers. Work two tokens by hand and compare."
+MAX_TRIES = 3  # with fresh numbers, until one of them shows the cause
+HAS_NAN = "some numbers are nan: a softmax over scores that are all hidden, or another 0/0."
 
 
-class Verdict(str):
+class CheckResult(str):
     """What a check found, in words; true where the function is correct."""
 
     correct = False
@@ -44,7 +44,7 @@ class Verdict(str):
         return self.correct
 
 
-def check(name: str, function: Callable[..., Any]) -> Verdict:
+def check(name: str, function: Callable[..., Any]) -> CheckResult:
     """Compare a function of your own with Headwork's, on numbers that are drawn anew at every call.
 
     >>> check("convolution", lambda signal, kernel, stride, padding: ...)
@@ -56,10 +56,10 @@ def check(name: str, function: Callable[..., Any]) -> Verdict:
     for draw in draws:
         with catch_warnings(), np.errstate(all="ignore"):
             simplefilter("ignore")
-            problem = _named_problem(name, function, draw, random)
+            problem = _checked_draws(name, function, draw, random)
         if problem:
-            return Verdict(f"{name}: {problem}")
-    verdict = Verdict(f"{name}: correct, on {len(draws)} draws of fresh numbers.")
+            return CheckResult(f"{name}: {problem}")
+    verdict = CheckResult(f"{name}: correct, on {len(draws)} draws of fresh numbers.")
     verdict.correct = True
     return verdict
 
@@ -89,15 +89,15 @@ def _draw(spec: Any, random: np.random.Generator) -> Any:
     return random.normal(size=shape).round(2)
 
 
-def _named_problem(
+def _checked_draws(
     name: str, function: Callable[..., Any], draw: Mapping[str, Any], random: np.random.Generator
 ) -> str:
     """What is wrong, on other numbers of the same kind where these do not show the cause."""
     problem = ""
-    for _ in range(TRIES):
-        found = _problem(name, function, {key: _draw(spec, random) for key, spec in draw.items()})
-        problem = found or problem
-        if UNKNOWN not in found:
+    for _ in range(MAX_TRIES):
+        message = _problem(name, function, {key: _draw(spec, random) for key, spec in draw.items()})
+        problem = message or problem
+        if NO_KNOWN_MISTAKE not in message:
             break
     return problem
 
@@ -106,36 +106,38 @@ def _problem(name: str, function: Callable[..., Any], arguments: Arguments) -> s
     """What is wrong with the function's result for these arguments; nothing where it is right."""
     given = ", ".join(f"{key} {format_shape(v.shape, '')}" for key, v in arguments.items() if np.ndim(v))
     try:
-        own = _result(name, function, arguments)
+        result = _result(name, function, arguments)
     except Exception as error:  # whatever a student's own code does
         stopped = f"stopped with {type(error).__name__}: {error}. The arguments were {given}."
-        return OPEN if "ellipsis" in str(error) else stopped
-    right = _truth(name, arguments)
-    if own.shape != right.shape and (own.size > 1 or right.size > 1):
-        sizes = [format_shape(shape, "") for shape in (own.shape, right.shape)]
-        cause = _cause(name, arguments, own) or f"the arguments were {given}."
+        return NOT_FILLED_IN if "ellipsis" in str(error) else stopped
+    expected = _reference(name, arguments)
+    if result.shape != expected.shape and (result.size > 1 or expected.size > 1):
+        sizes = [format_shape(shape, "") for shape in (result.shape, expected.shape)]
+        cause = _cause(name, arguments, result) or f"the arguments were {given}."
         return f"incorrect: the result is {sizes[0]}, not {sizes[1]}; {cause}"
-    if np.allclose(own.reshape(right.shape), right, rtol=CLOSE, atol=CLOSE):
+    if np.allclose(result.reshape(expected.shape), expected, rtol=TOLERANCE, atol=TOLERANCE):
         return ""
-    return "incorrect: " + (_cause(name, arguments, own) or (NAN if np.isnan(own).any() else UNKNOWN))
+    return "incorrect: " + (
+        _cause(name, arguments, result) or (HAS_NAN if np.isnan(result).any() else NO_KNOWN_MISTAKE)
+    )
 
 
 def _result(name: str, function: Callable[..., Any], arguments: Arguments) -> Any:
     """What a function makes of the arguments, as an array. Of a batch, of two equal sequences, the first."""
     batch = CHECKS[name].get("batch", ())
     values = [np.stack([value] * 2) if key in batch else value for key, value in arguments.items()]
-    result = function(*(_given(name, value) for value in values))
+    result = function(*(_student_argument(name, value) for value in values))
     array = np.asarray(result.detach() if hasattr(result, "detach") else result, float)
     if not batch:
         return array
     if array.shape[:1] != (2,):
         raise ValueError(f"the result is {format_shape(array.shape, '')}, but its first axis is the batch, 2")
-    if not np.allclose(array[0], array[1], CLOSE, CLOSE, equal_nan=True):
+    if not np.allclose(array[0], array[1], TOLERANCE, TOLERANCE, equal_nan=True):
         raise ValueError("two equal sequences of a batch give different results")
     return array[0]
 
 
-def _given(name: str, value: Any) -> Any:
+def _student_argument(name: str, value: Any) -> Any:
     """An argument as the student's function takes it, each time a new one."""
     if not isinstance(value, np.ndarray) or CHECKS[name].get("arrays"):
         return np.copy(value) if isinstance(value, np.ndarray) else value
@@ -149,14 +151,14 @@ def _exercise(name: str, arguments: Arguments, digits: int) -> Exercise:
     return Exercise(CHECKS[name]["mechanism"], inputs, points={step: 1}, digits=digits)
 
 
-def _truth(name: str, arguments: Arguments) -> Any:
-    if name in TRUTHS:
-        return np.asarray(TRUTHS[name](**{key: HandTensor(value) for key, value in arguments.items()}))
+def _reference(name: str, arguments: Arguments) -> Any:
+    if name in REFERENCES:
+        return np.asarray(REFERENCES[name](**{key: HandTensor(value) for key, value in arguments.items()}))
     exercise = _exercise(name, arguments, DIGITS[0])
     return exercise.key[next(iter(exercise.points))]
 
 
-def _cause(name: str, arguments: Arguments, own: Any) -> str:
+def _cause(name: str, arguments: Arguments, result: Any) -> str:
     """The mistakes that give exactly these numbers, in sentences; nothing where none is known."""
     sentences = []
     for sentence, old, new in CHECKS[name].get("mistakes", ()):
@@ -164,13 +166,13 @@ def _cause(name: str, arguments: Arguments, own: Any) -> str:
             wrong = _result(name, solution_function(name, old, new), arguments)
         except (RuntimeError, ValueError, IndexError):  # it cannot be made with these sizes
             continue
-        if wrong.shape == own.shape and np.allclose(wrong, own, rtol=CLOSE, atol=CLOSE):
+        if wrong.shape == result.shape and np.allclose(wrong, result, rtol=TOLERANCE, atol=TOLERANCE):
             sentences.append(sentence)
-    digits = iter(() if name in TRUTHS or not np.isfinite(own).all() else DIGITS)
+    digits = iter(() if name in REFERENCES or not np.isfinite(result).all() else DIGITS)
     while not sentences and (count := next(digits, 0)):
         exercise = _exercise(name, arguments, count)
-        (step,) = grade(exercise, dict.fromkeys(exercise.points, value_text(own.round(count)))).steps
-        sentences = [cause.sentence for cause in step.causes if cause.slug not in NO_CAUSE]
+        (step,) = grade(exercise, dict.fromkeys(exercise.points, value_text(result.round(count)))).steps
+        sentences = [cause.sentence for cause in step.causes if cause.slug not in NOT_A_CAUSE]
     return "; or ".join(sentences) + "." if sentences else ""
 
 
@@ -185,4 +187,4 @@ def _masked_mean(tokens: HandTensor, mask: HandTensor) -> Any:
 
 
 # What is no exercise by itself.
-TRUTHS: dict[str, Callable[..., Any]] = {"cross-entropy": _cross_entropy, "masked-mean": _masked_mean}
+REFERENCES: dict[str, Callable[..., Any]] = {"cross-entropy": _cross_entropy, "masked-mean": _masked_mean}

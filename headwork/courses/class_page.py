@@ -14,19 +14,32 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from headwork.courses.cohort import OVERRIDES, StudentMarks, apply_overrides, read_overrides
+from headwork.courses.cohort import StudentMarks, apply_overrides, read_overrides
 from headwork.courses.parallel import map_limited
-from headwork.documents import Bar, Details, Document, Heading, Item, Items, Link, Marked, Prose, Strip, Table
+from headwork.documents import (
+    Badge,
+    BadgeRow,
+    Bar,
+    Details,
+    Document,
+    Heading,
+    Item,
+    Items,
+    Link,
+    Prose,
+    Table,
+)
+from headwork.documents.style import escape_controls
 from headwork.errors import InputError
 from headwork.files import file_name, write_atomic
 from headwork.grading.feedback import feedback_document, named_causes
 from headwork.grading.marks import StepMark
 from headwork.grading.wording import points_text
 
-BARS = 10  # of the distribution
-EXPLAINED = 3  # causes that the page opens with
+HISTOGRAM_BINS = 10  # of the distribution
+CAUSES_ON_TOP = 3  # causes that the page opens with
 # The sign and tone of a step by its verdict, and what it means.
-SIGNS = {
+VERDICT_SIGNS = {
     "correct": ("+", "good"),
     "partly correct": ("/", "part"),
     "as before": ("~", "part"),
@@ -36,29 +49,29 @@ SIGNS = {
 }
 CAUSE_COLUMNS = ("exercise", "step", "cause", "students", "who", "sentence")
 STEP_COLUMNS = ("exercise", "step", "correct", "of", "lost", "full")
-Row = dict[str, Any]
+Record = dict[str, Any]
 LEGEND = "+ correct, / partly correct, ~ the same mistake again, x incorrect, . missing, ? unreadable"
 
 
-def class_causes(results: Sequence[StudentMarks]) -> list[Row]:
+def class_causes(results: Sequence[StudentMarks]) -> list[Record]:
     """The causes that came first at an incorrect step, with who has them; the commonest first."""
-    who: defaultdict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
+    by_cause: defaultdict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
     for graded, number, step in _steps(results):
         if step.state == "wrong" and step.causes:
             cause = named_causes(step.causes)[0]
-            who[number, step.path, cause.slug][graded.student] = cause.sentence
-    rows = ((*at, len(found), list(found), _commonest(found.values())) for at, found in who.items())
+            by_cause[number, step.path, cause.slug][graded.student] = cause.sentence
+    rows = ((*at, len(who), list(who), _most_common(who.values())) for at, who in by_cause.items())
     causes = [dict(zip(CAUSE_COLUMNS, row, strict=True)) for row in rows]
     return sorted(causes, key=lambda cause: -cause["students"])
 
 
-def class_steps(results: Sequence[StudentMarks]) -> list[Row]:
+def class_steps(results: Sequence[StudentMarks]) -> list[Record]:
     """Every step of those who were marked: how many have it correct, and the points lost there."""
     steps: defaultdict[tuple[str, str], list[StepMark]] = defaultdict(list)
     for _, number, step in _steps([graded for graded in results if graded.file and not graded.problem]):
         steps[number, step.path].append(step)
     rows = []
-    for at, marked in sorted(steps.items(), key=lambda item: _natural(item[0][0])):
+    for at, marked in sorted(steps.items(), key=lambda item: _number_order(item[0][0])):
         correct, full = sum(step.verdict == "correct" for step in marked), sum(s.max_points for s in marked)
         lost = round(full - sum(step.points for step in marked), 2)
         rows.append(dict(zip(STEP_COLUMNS, (*at, correct, len(marked), lost, round(full, 2)), strict=True)))
@@ -71,11 +84,11 @@ def _steps(results: Iterable[StudentMarks]) -> Iterator[tuple[StudentMarks, str,
             yield from ((graded, number, step) for step in mark.steps)
 
 
-def _commonest(words: Iterable[str]) -> str:
+def _most_common(words: Iterable[str]) -> str:
     return Counter(words).most_common(1)[0][0]
 
 
-def _natural(number: str) -> tuple[int, str]:
+def _number_order(number: str) -> tuple[int, str]:
     return (int(number) if number.isdecimal() else 0, number)
 
 
@@ -86,7 +99,7 @@ def class_document(results: Sequence[StudentMarks], pages: Mapping[str, str] | N
     data = class_data(results)
     causes, steps = data["causes"], data["steps"]
     students = [graded for graded in results if graded.student]
-    links = {graded.student: _link(graded, pages) for graded in students}
+    links = {graded.student: _student_link(graded, pages) for graded in students}
     parts = [
         *_explain_again(causes, steps, sum(bool(g.file) and not g.problem for g in students)),
         *_to_look_at(results),
@@ -99,15 +112,15 @@ def class_document(results: Sequence[StudentMarks], pages: Mapping[str, str] | N
         LEGEND,
         _grid(results, links),
     ]
-    return Document(data["title"] or "Marks", tuple(parts), _about(students), data=lambda: data)
+    return Document(data["title"] or "Marks", tuple(parts), _class_summary(students), data=lambda: data)
 
 
-def _link(graded: StudentMarks, pages: Mapping[str, str]) -> Link | str:
+def _student_link(graded: StudentMarks, pages: Mapping[str, str]) -> Link | str:
     page = pages.get(graded.file) if graded.file else None
     return Link(graded.student, page) if page else graded.student
 
 
-def _about(students: Sequence[StudentMarks]) -> str:
+def _class_summary(students: Sequence[StudentMarks]) -> str:
     """How many handed in, and the mean."""
     states = Counter(graded.state for graded in students)
     marked = [graded for graded in students if graded.file and not graded.problem]
@@ -120,22 +133,22 @@ def _about(students: Sequence[StudentMarks]) -> str:
     return "; ".join(words) + "."
 
 
-def _explain_again(causes: Sequence[Row], steps: Sequence[Row], marked: int) -> Iterator[Any]:
+def _explain_again(causes: Sequence[Record], steps: Sequence[Record], marked: int) -> Iterator[Any]:
     """What to explain on Monday."""
     known = [cause for cause in causes if cause["cause"] not in ("unknown", "slip", "shape")]
     items = [
-        Item(f"{cause['sentence']} ({_place(cause)})", f"{cause['students']} of {marked}")
-        for cause in known[:EXPLAINED]
+        Item(f"{cause['sentence']} ({_step_label(cause)})", f"{cause['students']} of {marked}")
+        for cause in known[:CAUSES_ON_TOP]
     ]
     most = max(steps, key=lambda step: step["lost"], default=None)
     if most and most["lost"]:
         lost = f"lost most: {points_text(most['lost'])} of {points_text(most['full'])} points"
-        items.append(Item(lost, _place(most)))
+        items.append(Item(lost, _step_label(most)))
     if items:
         yield from (Heading("Explain again"), Items(tuple(items)))
 
 
-def _place(row: Row) -> str:
+def _step_label(row: Record) -> str:
     return f"{row['exercise']}. {row['step']}"
 
 
@@ -155,32 +168,34 @@ def _distribution(students: Sequence[StudentMarks]) -> Table:
     """How many students have how many points."""
     full = max((graded.max_points for graded in students), default=0.0)
     counted = [graded for graded in students if graded.file and not graded.problem]
-    bins = Counter(min(BARS - 1, int(BARS * g.points / full + 1e-9)) if full else 0 for g in counted)
+    bins = Counter(
+        min(HISTOGRAM_BINS - 1, int(HISTOGRAM_BINS * g.points / full + 1e-9)) if full else 0 for g in counted
+    )
     most = max(bins.values(), default=1)
     rows = []
-    for number in range(BARS):
-        low, high = (points_text(full * edge / BARS) for edge in (number, number + 1))
+    for number in range(HISTOGRAM_BINS):
+        low, high = (points_text(full * edge / HISTOGRAM_BINS) for edge in (number, number + 1))
         rows.append((f"{low} to {high}", Bar(bins[number] / most, str(bins[number]))))
     return Table("", ("points", "students"), list(rows))
 
 
-def _step_table(steps: Sequence[Row]) -> Table:
+def _step_table(steps: Sequence[Record]) -> Table:
     """Each step with the share of the class that has it, and the points lost."""
     most = max((step["lost"] for step in steps), default=0.0) or 1.0
     rows = [
-        (_place(s), f"{s['correct']} of {s['of']}", Bar(s["lost"] / most, points_text(s["lost"])))
+        (_step_label(s), f"{s['correct']} of {s['of']}", Bar(s["lost"] / most, points_text(s["lost"])))
         for s in steps
     ]
     return Table("", ("step", "correct", "points lost"), list(rows))
 
 
-def _cause_details(causes: Sequence[Row], links: Mapping[str, Link | str]) -> Iterator[Any]:
+def _cause_details(causes: Sequence[Record], links: Mapping[str, Link | str]) -> Iterator[Any]:
     if causes:
         yield Heading("Causes")
     for cause in causes:
         who = [part for student in cause["who"] for part in (links.get(student, student), ", ")]
         yield Details(
-            f"{cause['students']}: {cause['sentence']} ({_place(cause)})", (Prose(tuple(who[:-1])),)
+            f"{cause['students']}: {cause['sentence']} ({_step_label(cause)})", (Prose(tuple(who[:-1])),)
         )
 
 
@@ -189,11 +204,11 @@ def _grid(results: Sequence[StudentMarks], links: Mapping[str, Link | str]) -> T
     names: defaultdict[str, dict[str, None]] = defaultdict(dict)  # the steps of each exercise, in order
     for _, number, step in _steps(results):
         names[number][step.path] = None
-    numbers = sorted(names, key=_natural)
-    head = [Strip(tuple(Marked(step, "name") for step in names[number])) for number in numbers]
+    numbers = sorted(names, key=_number_order)
+    head = [BadgeRow(tuple(Badge(step, "name") for step in names[number])) for number in numbers]
     rows: list[tuple[Any, ...]] = [("", "", *head, "")] if numbers else []
     for graded in results:
-        strips = [_strip(graded, number, names[number]) for number in numbers]
+        strips = [_step_signs(graded, number, names[number]) for number in numbers]
         points = points_text(graded.points) if graded.marks else ""
         who = links.get(graded.student, graded.student) if graded.student else Path(graded.file).name
         rows.append((who, points, *strips, graded.state))
@@ -201,11 +216,11 @@ def _grid(results: Sequence[StudentMarks], links: Mapping[str, Link | str]) -> T
     return Table("", ("student", f"of {points_text(full)}", *numbers, "state"), rows)
 
 
-def _strip(graded: StudentMarks, number: str, names: Iterable[str]) -> Strip:
+def _step_signs(graded: StudentMarks, number: str, names: Iterable[str]) -> BadgeRow:
     mark = graded.marks.get(number)
     verdicts = {step.path: step.verdict for step in mark.steps} if mark else {}
     signs = [(name, verdicts[name]) for name in names if name in verdicts]
-    return Strip(tuple(Marked(*SIGNS[verdict], f"{name}: {verdict}") for name, verdict in signs))
+    return BadgeRow(tuple(Badge(*VERDICT_SIGNS[verdict], f"{name}: {verdict}") for name, verdict in signs))
 
 
 def class_data(results: Sequence[StudentMarks]) -> dict[str, Any]:
@@ -232,11 +247,12 @@ def write_marks(results: list[StudentMarks], out: str | Path, *, hint: int = 2) 
     overrides = read_overrides(path)
     results = [apply_overrides(graded, overrides) for graded in results]
     if not path.exists():
-        write_atomic(path, OVERRIDES)
+        write_atomic(path, Path(__file__).with_name("overrides.toml").read_bytes())
     pages = _write_feedback(results, folder, hint)
     document, data = class_document(results, pages), class_data(results)
     write_atomic(folder / "index.html", document.to_html())
-    write_atomic(folder / "class.json", json.dumps(data, ensure_ascii=False, indent=1) + "\n")
+    content = json.dumps(data, ensure_ascii=False, indent=1) + "\n"
+    write_atomic(folder / "class.json", escape_controls(content, colour=False))  # which JSON reads as it was
     write_atomic(folder / "marks.csv", marks_csv(results))
     for name, columns in (("steps", STEP_COLUMNS), ("causes", CAUSE_COLUMNS)):
         rows = [[" ".join(x) if isinstance(x := row[c], list) else x for c in columns] for row in data[name]]
@@ -246,16 +262,16 @@ def write_marks(results: list[StudentMarks], out: str | Path, *, hint: int = 2) 
 
 def _write_feedback(results: Sequence[StudentMarks], folder: Path, hint: int) -> dict[str, str]:
     """Write the feedback on every file, in parallel; says where the page of each is."""
-    pages, taken = {}, set()
+    pages, used_names = {}, set()
     handed_in = [graded for graded in results if graded.file]
     for graded in handed_in:
         stem = file_name(graded.student if not graded.problem else Path(graded.file).name)
-        while stem.lower() in taken:  # some systems take Ada and ada for one
+        while stem.lower() in used_names:  # some systems take Ada and ada for one
             stem += "_"
-        taken.add(stem.lower())
+        used_names.add(stem.lower())
         pages[graded.file] = f"feedback/{stem}.html"
-    work = partial(_write_one, folder=folder, pages=pages, hint=hint)
-    for graded, page in zip(handed_in, map_limited(work, handed_in, "pages"), strict=True):
+    write = partial(_write_one, folder=folder, pages=pages, hint=hint)
+    for graded, page in zip(handed_in, map_limited(write, handed_in, "pages"), strict=True):
         if not page:
             raise InputError(f"{graded.file}: writing its feedback took too long or was killed.")
     return pages
@@ -278,7 +294,7 @@ def student_document(graded: StudentMarks, hint: int = 2) -> Document:
 
 def marks_csv(results: Sequence[StudentMarks]) -> str:
     """One line per file and student: state, points, points of each exercise, and what to look at."""
-    numbers = sorted({number for graded in results for number in graded.marks}, key=_natural)
+    numbers = sorted({number for graded in results for number in graded.marks}, key=_number_order)
     rows = [["student", "name", "state", "points", "of", *numbers, "file", "problem", "flags"]]
     for graded in results:
         each = [points_text(graded.marks[n].points) if n in graded.marks else "" for n in numbers]
@@ -291,11 +307,11 @@ def marks_csv(results: Sequence[StudentMarks]) -> str:
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     """Rows as CSV in which no cell is run by a spreadsheet."""
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows([_cell(str(cell)) for cell in row] for row in rows)
+    csv.writer(buffer, lineterminator="\n").writerows([_safe_cell(str(cell)) for cell in row] for row in rows)
     return buffer.getvalue()
 
 
-def _cell(text: str) -> str:
+def _safe_cell(text: str) -> str:
     """One line; a spreadsheet would run what begins like a formula."""
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
     number = line.lstrip("-").replace(".", "", 1).isdigit()

@@ -23,27 +23,19 @@ from headwork.courses.sheets import Sheet, check_count, read_key
 from headwork.errors import HeadworkError, InputError, truncate
 from headwork.exercises.case import Array
 from headwork.exercises.exercise import Exercise
-from headwork.exercises.reading import exercise_from, read_exercise, read_points
+from headwork.exercises.exercise_files import exercise_from, read_exercise, read_points
 from headwork.files import read_toml
 from headwork.grading.answers import AnswerFile, Entries, read_answers, tolerance
 from headwork.grading.marking import grade
 from headwork.grading.marks import Mark, State, StepMark
 from headwork.grading.wording import points_text
 
-TOO_LONG = f"marking it took too long (over {MAX_SECONDS} s of processor time) or was killed."
-UNEXPECTED = (RecursionError, MemoryError, ValueError, ArithmeticError, TypeError)
+TOOK_TOO_LONG = f"marking it took too long (over {MAX_SECONDS} s of processor time) or was killed."
+UNEXPECTED_ERRORS = (RecursionError, MemoryError, ValueError, ArithmeticError, TypeError)
 # How likely an entry is that of a neighbour by chance: a small number, or one of three digits and more; and
 # how many such chances there may be among all neighbours before a flag would say too little.
-CHANCES, RARE = (0.3, 0.02), 0.01
-HIDDEN = re.compile(r"\._|\.(?!.*\.toml$)")  # a system's own files, but no answer
-OVERRIDES = """# Marks changed by hand; they are kept when the cohort is marked again.
-# [[override]]
-# student = "ada"
-# exercise = "1"
-# step = "weights"      # left out: the whole exercise
-# points = 1
-# reason = "right idea"
-"""
+SHORT_CHANCE, LONG_CHANCE, CHANCE_TO_FLAG = 0.3, 0.02, 0.01
+IGNORED_NAMES = re.compile(r"\._|\.(?!.*\.toml$)")  # a system's own files, but no answer
 
 
 @dataclass(frozen=True)
@@ -86,7 +78,7 @@ class StudentMarks:
         return "all correct" if correct and self.points >= self.max_points - 1e-9 else "marked"
 
 
-def no_marks(exercise: Exercise, state: State, remark: str = "") -> Mark:
+def zero_marks(exercise: Exercise, state: State, remark: str = "") -> Mark:
     """No points for any step."""
     steps = [StepMark(path, state, 0.0, points, remark) for path, points in exercise.asked.items()]
     return Mark(exercise, tuple(steps))
@@ -131,21 +123,25 @@ def grade_file(path: str | Path, key: str | Path | None = None) -> StudentMarks:
     """Mark one answer file; never raises for what is in the file."""
     owner: Sheet | None = None
     try:
-        owner = None if key is None else _owner(Path(path), AnswerFile({}), Path(key))
+        owner = None if key is None else _sheet_of_owner(Path(path), AnswerFile({}), Path(key))
         answers = read_answers(path)
-        sheet = sheet_of(path, answers) if key is None else owner or _owner(Path(path), answers, Path(key))
+        sheet = (
+            sheet_of(path, answers)
+            if key is None
+            else owner or _sheet_of_owner(Path(path), answers, Path(key))
+        )
         if sheet is None:
             raise InputError(f"{path}: no key for student '{answers.student or Path(path).stem}' in {key}.")
         owner = sheet
         for number, exercise in sheet.exercises.items() if key is not None else ():
             check_origin(number, exercise, answers.exercises.get(number), f"{path}: ")
-        flags = () if key is None else tuple(_odd(sheet, answers))
+        flags = () if key is None else tuple(_inconsistencies(sheet, answers))
         student = sheet.student or answers.student or (Path(path).stem if key is not None else "")
         marked = StudentMarks(str(path), student, marks=grade_sheet(sheet, answers), flags=flags)
-        return _described(marked, sheet)
+        return _with_student(marked, sheet)
     except HeadworkError as error:
         problem = str(error)
-    except UNEXPECTED as error:
+    except UNEXPECTED_ERRORS as error:
         problem = truncate(f"{path}: cannot be marked ({type(error).__name__}: {error})")
     return _unreadable(Path(path), problem, key, owner)
 
@@ -153,37 +149,37 @@ def grade_file(path: str | Path, key: str | Path | None = None) -> StudentMarks:
 def _unreadable(path: Path, problem: str, key: str | Path | None, owner: Sheet | None = None) -> StudentMarks:
     """No marks for a file; whose it is says its name, or else a word of that."""
     with suppress(HeadworkError):
-        owner = owner or (None if key is None else _owner(path, AnswerFile({"": {}}), Path(key)))
+        owner = owner or (None if key is None else _sheet_of_owner(path, AnswerFile({"": {}}), Path(key)))
     if owner is None or not owner.student:
         return StudentMarks(str(path), path.stem, problem=problem)
-    return _unmarked(owner, str(path), problem, "unreadable")
+    return _zero_student_marks(owner, str(path), problem, "unreadable")
 
 
-def _described(marked: StudentMarks, sheet: Sheet) -> StudentMarks:
+def _with_student(marked: StudentMarks, sheet: Sheet) -> StudentMarks:
     keys = {
         number: {path: exercise.key[path] for path in exercise.asked}
         for number, exercise in sheet.exercises.items()
-        if not exercise.challenge
+        if not exercise.is_challenge
     }
     return replace(marked, name=sheet.name, email=sheet.email, title=sheet.title, keys=keys)
 
 
-def _unmarked(sheet: Sheet, file: str, problem: str, state: State) -> StudentMarks:
+def _zero_student_marks(sheet: Sheet, file: str, problem: str, state: State) -> StudentMarks:
     """A student without an answer that can be read: no points of those there are."""
-    marks = {number: no_marks(exercise, state) for number, exercise in sheet.exercises.items()}
-    return _described(StudentMarks(file, sheet.student, marks=marks, problem=problem), sheet)
+    marks = {number: zero_marks(exercise, state) for number, exercise in sheet.exercises.items()}
+    return _with_student(StudentMarks(file, sheet.student, marks=marks, problem=problem), sheet)
 
 
-def students_of(folder: Path) -> Mapping[str, Path]:
+def keys_by_student(folder: Path) -> Mapping[str, Path]:
     """The keys of a folder by student, without regard to capitals."""
     return {path.stem.casefold(): path for path in sorted(folder.glob("*.toml"))}
 
 
-def _owner(path: Path, answers: AnswerFile, key: Path) -> Sheet | None:
+def _sheet_of_owner(path: Path, answers: AnswerFile, key: Path) -> Sheet | None:
     """The sheet of the student whose name the file or its folder has, or else who is named in it."""
     if key.is_file():
         return read_key(key)
-    students = students_of(key)
+    students = keys_by_student(key)
     words = re.split(r"[^\w.@-]+|_", path.stem)
     for name in (path.stem, path.parent.name, *([answers.student, *words] if answers.answers else ())):
         if name.casefold() in students:
@@ -191,7 +187,7 @@ def _owner(path: Path, answers: AnswerFile, key: Path) -> Sheet | None:
     return None
 
 
-def _odd(sheet: Sheet, answers: AnswerFile) -> list[str]:
+def _inconsistencies(sheet: Sheet, answers: AnswerFile) -> list[str]:
     """What a file says about itself that does not fit its sheet."""
     flags = []
     known = {name.casefold() for name in ("", sheet.student, sheet.name, sheet.email)}
@@ -226,9 +222,9 @@ def check_origin(name: str, exercise: Exercise, entry: Any, where: str = "") -> 
 # --- a whole folder -----------------------------------------------------------------------------------
 def answer_files(folder: str | Path) -> list[Path]:
     """The submitted files of the folder and of the folders in it; what lies deeper is told as a folder."""
-    entries = [path for path in Path(folder).iterdir() if not HIDDEN.match(path.name)]
+    entries = [path for path in Path(folder).iterdir() if not IGNORED_NAMES.match(path.name)]
     inner = {p for p in entries if p.is_dir() and not p.is_symlink() and p.suffix.lower() != ".toml"}
-    below = [path for place in inner for path in place.iterdir() if not HIDDEN.match(path.name)]
+    below = [path for place in inner for path in place.iterdir() if not IGNORED_NAMES.match(path.name)]
     return sorted([path for path in entries if path not in inner] + below)
 
 
@@ -240,31 +236,33 @@ def grade_cohort(folder: str | Path, key: str | Path) -> list[StudentMarks]:
     if not files:
         raise InputError(f"{folder}: no answer files.")
     marked = zip(files, map_limited(partial(grade_file, key=str(key)), files, "marked"), strict=True)
-    results = _count_one([g or _unreadable(path, f"{path}: {TOO_LONG}", key) for path, g in marked])
+    results = _choose_submissions(
+        [g or _unreadable(path, f"{path}: {TOOK_TOO_LONG}", key) for path, g in marked]
+    )
     if keys.is_dir():
         present = {graded.student.casefold() for graded in results}
-        absent = [path for student, path in students_of(keys).items() if student not in present]
-        results += [graded for graded in map_limited(_absent, absent) if graded]
+        absent = [path for student, path in keys_by_student(keys).items() if student not in present]
+        results += [graded for graded in map_limited(_absent_marks, absent) if graded]
     return _flag_neighbours(results)
 
 
-def _absent(key: Path) -> StudentMarks:
+def _absent_marks(key: Path) -> StudentMarks:
     try:
-        return _unmarked(read_key(key), "", "no answer submitted", "missing")
+        return _zero_student_marks(read_key(key), "", "no answer submitted", "missing")
     except HeadworkError as error:
         return StudentMarks("", key.stem, problem=f"no answer submitted; {error}")
 
 
-def _count_one(results: list[StudentMarks]) -> list[StudentMarks]:
+def _choose_submissions(results: list[StudentMarks]) -> list[StudentMarks]:
     """Of several files of one student one counts: one that can be read, has their name, and is the best."""
-    several: defaultdict[str, list[StudentMarks]] = defaultdict(list)
+    by_student: defaultdict[str, list[StudentMarks]] = defaultdict(list)
     for graded in results:
-        several[graded.student].append(graded)
+        by_student[graded.student].append(graded)
     counted: list[StudentMarks] = []
     for graded in results:
-        same = several[graded.student]
-        best = max(same, key=_rank)
-        others = ", ".join(Path(other.file).name for other in same if other is not best)
+        submissions = by_student[graded.student]
+        best = max(submissions, key=_preference)
+        others = ", ".join(Path(other.file).name for other in submissions if other is not best)
         if graded is not best:
             reason = f"not counted: {graded.student} also has {Path(best.file).name}"
             problem = graded.problem or f"{graded.file}: {reason}"
@@ -275,7 +273,7 @@ def _count_one(results: list[StudentMarks]) -> list[StudentMarks]:
     return counted
 
 
-def _rank(graded: StudentMarks) -> tuple[bool, bool, float]:
+def _preference(graded: StudentMarks) -> tuple[bool, bool, float]:
     path, student = Path(graded.file), graded.student.casefold()
     named = student in (path.stem.casefold(), path.parent.name.casefold())
     return not graded.problem, named, graded.points
@@ -289,24 +287,28 @@ def _flag_neighbours(results: list[StudentMarks]) -> list[StudentMarks]:
         values: list[Any] = [graded.keys.get(number, {}).get(path) for graded in results]
         for i, graded in enumerate(results):
             entries = _wrong_entries(graded, number, path)
-            same = [j for j, value in enumerate(values) if value is not None and j != i]
-            same = [j for j in same if entries is not None and values[j].shape == entries.shape]
-            if entries is None or not same:
+            comparable = [j for j, value in enumerate(values) if value is not None and j != i]
+            comparable = [j for j in comparable if entries is not None and values[j].shape == entries.shape]
+            if entries is None or not comparable:
                 continue
-            allowed = tolerance(entries, graded.marks[number].exercise.digits) * (1 + 1e-6)
-            others = np.stack([values[j] for j in same])
+            allowed = tolerance(entries, graded.marks[number].exercise.digits).ravel() * (1 + 1e-6)
+            # A row per neighbour: the right values of this step by their numbers.
+            written = entries.values.ravel()
+            theirs = np.stack([values[j].ravel() for j in comparable])
             with np.errstate(invalid="ignore"):
-                near = (np.abs(others - entries.values) <= allowed) | (others == entries.values)
-                differ = (np.abs(others - values[i]) > allowed).reshape(len(same), -1)
-            long = (np.abs(others * 100 - np.round(others * 100)) > 1e-6).reshape(len(same), -1)
-            for row in np.flatnonzero(near.reshape(len(same), -1).all(1) & differ.any(1)):
-                chance = np.where(long[row], CHANCES[1], CHANCES[0])[differ[row]].prod()
-                fits[i, number, same[row]].append((path, int(differ[row].sum()), float(chance)))
+                matches = (np.abs(theirs - written) <= allowed) | (theirs == written)
+                differ = np.abs(theirs - values[i].ravel()) > allowed
+            chances = np.where(
+                np.abs(theirs * 100 - np.round(theirs * 100)) > 1e-6, LONG_CHANCE, SHORT_CHANCE
+            )
+            for row in np.flatnonzero(matches.all(1) & differ.any(1)):
+                chance = chances[row][differ[row]].prod()
+                fits[i, number, comparable[row]].append((path, int(differ[row].sum()), float(chance)))
     flagged = list(results)
-    for (i, number, j), found in fits.items():
-        count = sum(entries for _, entries, _ in found)
-        if len(results) * math.prod(chance for _, _, chance in found) < RARE:
-            *most, last = (path for path, _, _ in found)
+    for (i, number, j), copied in fits.items():
+        count = sum(entries for _, entries, _ in copied)
+        if len(results) * math.prod(chance for _, _, chance in copied) < CHANCE_TO_FLAG:
+            *most, last = (path for path, _, _ in copied)
             names = f"{', '.join(most)} and {last} fit" if most else f"{last} fits"
             flag = (
                 f"exercise {number}: {names} the numbers of {results[j].student} "

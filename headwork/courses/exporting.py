@@ -36,12 +36,7 @@ INSTRUCTIONS = (
 )
 GRADESCOPE = Path(__file__).with_name("gradescope")  # the scripts of its autograder
 OWN_SHEET = "The numbers are those of your own sheet."
-WHO = "# Your ID, as it stands on your sheet: without it nothing can be marked."
-VARIANTS = (
-    "Upload autograder.zip. Students hand in the answer file of their own sheet (students/ of the folder "
-    "that headwork practice sheet wrote). A submission is marked by the e-mail address of who "
-    "submits, or by the student that the file names.\n"
-)
+ASK_FOR_ID = "# Your ID, as it stands on your sheet: without it nothing can be marked."
 NBGRADER_CONFIG = """c = get_config()
 # The question marks to fill in stand above the solution that is cut out, so the stub need not say more.
 c.ClearSolutions.code_stub = {"python": "# Fill in the question marks."}
@@ -63,8 +58,8 @@ def export(
     """
     sheets = sheets or {}
     exercises = next(iter(sheets.values())).exercises if sheets else exercises
-    if to not in FORMATS:
-        raise unknown_name("--to", to, FORMATS)
+    if to not in COURSE_SYSTEMS:
+        raise unknown_name("--to", to, COURSE_SYSTEMS)
     if not exercises:
         raise InputError("nothing to export: name a kind of exercise, a TOML file or a folder.")
     folder = Path(out)
@@ -76,7 +71,7 @@ def export(
         for n, (name, exercise) in enumerate(exercises.items(), 1)
     ]
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", title or folder.resolve().name).strip("-") or "exercise"
-    return [write_atomic(folder / name, content) for name, content in FORMATS[to](parts, slug).items()]
+    return [write_atomic(folder / name, content) for name, content in COURSE_SYSTEMS[to](parts, slug).items()]
 
 
 Files = dict[str, str | bytes]
@@ -91,13 +86,13 @@ def _question(part: AssignmentPart) -> str:
     return f"{text}\n{INSTRUCTIONS}\n\nVariables: {names}."
 
 
-def _who(parts: Sequence[AssignmentPart], *, solved: bool = False) -> str:
+def _student_code(parts: Sequence[AssignmentPart], *, solved: bool = False) -> str:
     """The code in which a student types who they are; nothing where all have the same numbers."""
     students = parts[0].sheets
-    return f"{WHO}\nstudent = {toml_text(next(iter(students)) if solved else '')}" if students else ""
+    return f"{ASK_FOR_ID}\nstudent = {toml_text(next(iter(students)) if solved else '')}" if students else ""
 
 
-def _answer(part: AssignmentPart, blank: Blank, text: str) -> str:
+def _answer_code(part: AssignmentPart, blank: Blank, text: str) -> str:
     """Code that assigns a text to the variable of a blank."""
     return f"# {blank.name}: {blank.description}\n{_assignment(part.names[blank.name], text)}"
 
@@ -106,9 +101,9 @@ def _assignment(name: str, text: str) -> str:
     return f'{name} = """\n{text}\n"""' if "\n" in text else f"{name} = {toml_text(text)}"
 
 
-def _answers(part: AssignmentPart, *, solved: bool = False) -> list[NotebookCell]:
+def _answer_cells(part: AssignmentPart, *, solved: bool = False) -> list[NotebookCell]:
     texts = {blank: part.key(blank.name) if solved else blank.placeholder for blank in part.blanks}
-    return [NotebookCell("code", _answer(part, blank, text)) for blank, text in texts.items()]
+    return [NotebookCell("code", _answer_code(part, blank, text)) for blank, text in texts.items()]
 
 
 def notebook_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
@@ -123,7 +118,11 @@ def notebook_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
         check = (
             f"# Run this cell to mark your answers.\nfrom headwork.courses.autograder import report\n\n{call}"
         )
-        cells += [NotebookCell("markdown", _question(part)), *_answers(part), NotebookCell("code", check)]
+        cells += [
+            NotebookCell("markdown", _question(part)),
+            *_answer_cells(part),
+            NotebookCell("code", check),
+        ]
     return {f"{slug}.ipynb": notebook_text(cells)}
 
 
@@ -147,11 +146,11 @@ def _otter_cells(
     parts: Sequence[AssignmentPart], slug: str, *, solved: bool = False
 ) -> Iterator[NotebookCell]:
     yield otter_start(slug)
-    if code := _who(parts, solved=solved):
+    if code := _student_code(parts, solved=solved):
         yield NotebookCell("code", code)
     for part in parts:
         yield NotebookCell("markdown", _question(part))
-        yield from _answers(part, solved=solved)
+        yield from _answer_cells(part, solved=solved)
         yield NotebookCell("code", f'grader.check("{part.label}")')
 
 
@@ -179,7 +178,7 @@ def _otter_public(part: AssignmentPart) -> str:
 
 def _shape(part: AssignmentPart, blank: Blank) -> tuple[int, ...] | None:
     """The shape that is asked; None where that is part of the question."""
-    open_ended = part.exercise.challenge or part.exercise.trace.steps[blank.name].card.axes == "axis"
+    open_ended = part.exercise.is_challenge or part.exercise.trace.steps[blank.name].card.axes == "axis"
     return None if open_ended else blank.shape
 
 
@@ -202,8 +201,8 @@ def _otter_hidden(part: AssignmentPart) -> str:
 def nbgrader_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
     """A course folder: ``nbgrader generate_assignment`` removes the key and the tests from the notebook."""
     cells = [cell for part in parts for cell in _nbgrader_cells(part)]
-    if code := _who(parts):
-        source = f"{code}\n### BEGIN SOLUTION\n{_who(parts, solved=True)}\n### END SOLUTION"
+    if code := _student_code(parts):
+        source = f"{code}\n### BEGIN SOLUTION\n{_student_code(parts, solved=True)}\n### END SOLUTION"
         cells.insert(0, nbgrader_cell("code", "student", source, solution=True))
     return {"nbgrader_config.py": NBGRADER_CONFIG, f"source/{slug}/{slug}.ipynb": notebook_text(cells)}
 
@@ -212,8 +211,10 @@ def _nbgrader_cells(part: AssignmentPart) -> Iterator[NotebookCell]:
     yield nbgrader_cell("markdown", part.label, _question(part), locked=True)
     for blank in part.blanks:
         key = _assignment(part.names[blank.name], part.key(blank.name))
-        key = "# Any answer that works is right." if part.exercise.challenge else key
-        source = f"{_answer(part, blank, blank.placeholder)}\n### BEGIN SOLUTION\n{key}\n### END SOLUTION"
+        key = "# Any answer that works is right." if part.exercise.is_challenge else key
+        source = (
+            f"{_answer_code(part, blank, blank.placeholder)}\n### BEGIN SOLUTION\n{key}\n### END SOLUTION"
+        )
         yield nbgrader_cell("code", f"{part.label}-{_identifier(blank.name)}", source, solution=True)
     for number, (path, points) in enumerate(part.exercise.asked.items()):
         # The variants of all students stand in the first of the cells that mark, and only there.
@@ -265,7 +266,7 @@ def gradescope_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
         emails = [f"{toml_text(who)} = {toml_text(sheet.email)}" for who, sheet in sheets.items()]
         archive["students.toml"] = "\n".join(["[students]", *emails]) + "\n"
         archive |= {f"keys/{who}.toml": key_text(sheet) for who, sheet in sheets.items()}
-        return {"autograder.zip": _zip(archive), "README.md": VARIANTS}
+        return {"autograder.zip": _zip(archive), "README.md": read_text(GRADESCOPE / "README.md")}
     questions = "\n".join(build_question(part.exercise).to_markdown() for part in parts)
     return {
         "autograder.zip": _zip(archive | {"key.toml": key_text(Sheet(slug, exercises))}),
@@ -299,7 +300,7 @@ def _zip(files: Files) -> bytes:
     return buffer.getvalue()
 
 
-FORMATS: dict[str, Callable[[Sequence[AssignmentPart], str], Files]] = {
+COURSE_SYSTEMS: dict[str, Callable[[Sequence[AssignmentPart], str], Files]] = {
     "gradescope": gradescope_files,
     "otter": otter_files,
     "nbgrader": nbgrader_files,

@@ -21,11 +21,11 @@ MAX_BYTES = 3_000_000
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 MOODLE = ("ID number", "Full name", "Email address")
 # The columns that say who a row is about, the surest first.
-IDENTITIES: tuple[str, ...] = ("sis user id", "sis login id", "id number", "username", "email address")
-IDENTITIES += ("email", "integration id", "id", "student id", "student", "full name")
-POSSIBLE = "points possible"  # how the second or third row of Canvas's export begins
+IDENTITY_COLUMNS: tuple[str, ...] = ("sis user id", "sis login id", "id number", "username", "email address")
+IDENTITY_COLUMNS += ("email", "integration id", "id", "student id", "student", "full name")
+POINTS_POSSIBLE = "points possible"  # how the second or third row of Canvas's export begins
 GRADE = "grade"  # the column of Moodle's worksheet for one assignment
-KEPT = ("EX", "N/A")  # Canvas: who is excused, and who need not hand it in
+EXCUSED = ("EX", "N/A")  # Canvas: who is excused, and who need not hand it in
 
 
 def write_gradebooks(
@@ -57,7 +57,7 @@ def moodle_csv(results: Sequence[StudentMarks], title: str) -> str:
     return csv_text(rows)
 
 
-def _mark(graded: StudentMarks) -> str | None:
+def _points_to_enter(graded: StudentMarks) -> str | None:
     """The points of a student; none where there is nothing that could be marked."""
     return None if (graded.problem and not graded.points) or not graded.marks else points_text(graded.points)
 
@@ -74,13 +74,13 @@ def fill_gradebook(
     except csv.Error as error:
         raise InputError(f"{path}: not a CSV file ({error}).") from None
     header = [cell.strip().lower() for cell in rows[0]] if rows else []
-    if not set(header) & set(IDENTITIES):
+    if not set(header) & set(IDENTITY_COLUMNS):
         raise InputError(
             f"{path}: no column that says who a row is about. Expected an export of Canvas "
             f"({', '.join(CANVAS)}) or of Moodle ({', '.join(MOODLE)})."
         )
     at = _column(header, column, title, path)
-    if any(_possible(row) and "read only" in row[at].lower() for row in rows[:3] if at < len(row)):
+    if any(_is_points_possible(row) and "read only" in row[at].lower() for row in rows[:3] if at < len(row)):
         raise InputError(f"{path}: the column '{rows[0][at]}' is read only. Name another with --column.")
     # A semicolon often comes with a decimal comma, but not where the file has decimal points.
     comma = delimiter == ";" and not re.search(r'[;"][0-9]+\.[0-9]+[;"\r\n]', text)
@@ -99,23 +99,23 @@ def _fill(
         full = points_text(max((graded.max_points for graded in results), default=0.0))
         rows[0].append(title)
         for line in filter(None, rows[1:]):
-            line += [""] * (at - len(line)) + [full if _possible(line) else ""]
-    own, missing = _rows(rows, results), []
+            line += [""] * (at - len(line)) + [full if _is_points_possible(line) else ""]
+    own, missing = _row_of_each_student(rows, results), []
     for graded in (graded for graded in results if graded.student):
-        row, mark = own.get(graded.student), _mark(graded)
+        row, mark = own.get(graded.student), _points_to_enter(graded)
         if row is None:
             missing.append(f"{graded.student} (no row)")
         elif mark is not None:
             row += [""] * (at + 1 - len(row))
-            if row[at].strip() in KEPT:
+            if row[at].strip() in EXCUSED:
                 missing.append(f"{graded.student} ({row[at].strip()})")
             else:
                 row[at] = mark.replace(".", ",") if comma else mark
     return missing
 
 
-def _possible(row: Sequence[str]) -> bool:
-    return bool(row) and row[0].strip().lower() == POSSIBLE
+def _is_points_possible(row: Sequence[str]) -> bool:
+    return bool(row) and row[0].strip().lower() == POINTS_POSSIBLE
 
 
 def _column(header: Sequence[str], column: str, title: str, path: str | Path) -> int:
@@ -130,13 +130,13 @@ def _column(header: Sequence[str], column: str, title: str, path: str | Path) ->
     return matches[0] if matches else len(header)
 
 
-def _rows(rows: list[list[str]], results: Sequence[StudentMarks]) -> dict[str, list[str]]:
+def _row_of_each_student(rows: list[list[str]], results: Sequence[StudentMarks]) -> dict[str, list[str]]:
     """The one row about each student, by the surest column that names them."""
     header = [cell.strip().lower() for cell in rows[0]]
     words = {g.student: {w.casefold() for w in (g.student, g.email, g.name) if w} for g in results}
     everybody = set().union(*words.values())
-    found: dict[str, list[str]] = {}
-    for at in (header.index(name) for name in IDENTITIES if name in header):
+    row_of: dict[str, list[str]] = {}
+    for at in (header.index(name) for name in IDENTITY_COLUMNS if name in header):
         named = defaultdict(list)
         for row in rows[1:]:
             if at < len(row) and (name := row[at].strip().casefold()) in everybody:
@@ -144,5 +144,5 @@ def _rows(rows: list[list[str]], results: Sequence[StudentMarks]) -> dict[str, l
         for student, own in words.items():
             same = [row for name in own for row in named.get(name, ())]
             if len(same) == 1:
-                found.setdefault(student, same[0])
-    return found
+                row_of.setdefault(student, same[0])
+    return row_of

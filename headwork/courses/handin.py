@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from headwork.courses.notebooks import ANSWER
-from headwork.documents import Block, Document, Heading, Passage, Renderable
+from headwork.documents import Block, Document, Heading, PandocText, Renderable
 from headwork.documents.formats.pdf import CHARACTERS, typeset
-from headwork.documents.pandoc import Tree, change_tree, read_tree, typst_formulas
-from headwork.documents.writing import short_lines
+from headwork.documents.number_format import wrap_code
+from headwork.documents.pandoc import Tree, latex_to_typst, map_tree, read_tree
 from headwork.errors import HeadworkError, InputError, unknown_name
 from headwork.files import parse_json, read_bytes, read_text, read_toml
 from headwork.problems import find
@@ -47,7 +47,12 @@ LAYOUT = re.compile(
     r"|(?:big|med|small)skip|[vh]fill|centering|\w*size|use\w+|geometry|linewidth|\W)(?![a-z]).*",
     re.DOTALL,
 )
-BROKEN = (AttributeError, IndexError, TypeError, ValueError)  # what a damaged notebook brings about
+DAMAGED_NOTEBOOK_ERRORS = (
+    AttributeError,
+    IndexError,
+    TypeError,
+    ValueError,
+)  # what a damaged notebook brings about
 BLANK = re.compile(r"^\s*(?:[\w, ]+ = |return )?\.\.\.$", re.M)
 
 
@@ -61,37 +66,37 @@ class HandIn(Renderable):
     blocks: list[Block] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     formulas: list[str] = field(default_factory=list)  # the student's own
-    place: str = ""
+    location: str = ""
 
     def document(self) -> Document:
         return Document(self.title, tuple(self.blocks), about=self.names)
 
     def complain(self, words: str) -> None:
-        self.complaints.append(f"{self.place}: {words}")
+        self.complaints.append(f"{self.location}: {words}")
 
     # --- sections ---------------------------------------------------------------------------------
     def add_section(self, number: int, section: dict[str, Any]) -> None:
         """A heading, and below it what the section names, in order."""
-        self.place = f"section {number}"
+        self.location = f"section {number}"
         for name in section:
             if name not in SECTION:
                 raise unknown_name(f"entry of section {number}", name, SECTION)
         title = str(section.pop("title", f"Section {number}"))
-        self.place += f" ({title})"
+        self.location += f" ({title})"
         self.blocks.append(Heading(title, anchor=f"section-{number}"))
         if not section:
             self.complain("empty. Give it a text, a file, problems, a trace, a notebook or a picture.")
         for name, value in section.items():
             for part in value if isinstance(value, list) else [value]:
-                before = self.place
+                before = self.location
                 try:
-                    self.place += "" if name == "text" else f", {part}"
+                    self.location += "" if name == "text" else f", {part}"
                     self.blocks += getattr(self, f"_add_{name}")(str(part))
                 except HeadworkError as error:
                     self.complain(str(error).removeprefix(f"{self.folder / str(part)}: "))
-                except BROKEN as error:
+                except DAMAGED_NOTEBOOK_ERRORS as error:
                     self.complain(f"not as a notebook should be ({type(error).__name__}: {error}).")
-                self.place = before
+                self.location = before
 
     def _add_text(self, text: str, syntax: str = "markdown") -> Iterator[Block]:
         if not text.strip():
@@ -134,7 +139,7 @@ class HandIn(Renderable):
         yield self._passage([{"t": "Para", "c": [image]}])
 
     # --- what the student wrote -------------------------------------------------------------------
-    def _passage(self, tree: Tree, text: str = "", attached: dict[str, bytes] | None = None) -> Passage:
+    def _passage(self, tree: Tree, text: str = "", attached: dict[str, bytes] | None = None) -> PandocText:
         """The tree as it may stand in a larger document: no raw parts, no marks that might meet others."""
         pictures: dict[str, bytes] = {}
         formulas: list[str] = []
@@ -161,21 +166,21 @@ class HandIn(Renderable):
             return self._image(part, pictures, attached or {}) if kind == "Image" else part
 
         def readable(part: dict[str, Any]) -> dict[str, Any]:
-            wrong = part["t"] == "Math" and part["c"][1] in unread
+            wrong = part["t"] == "Math" and part["c"][1] in unreadable
             return {"t": "Code", "c": [NO_ATTRIBUTES, part["c"][1]]} if wrong else part
 
-        cleaned = change_tree(tree, clean)
+        cleaned = map_tree(tree, clean)
         if len(formulas) > MAX_FORMULAS:
             raise InputError(f"{len(formulas):,} formulas; at most {MAX_FORMULAS:,} are set.")
-        written, unread = typst_formulas(formulas)
+        written, unreadable = latex_to_typst(formulas)
         if not _can_set("\n\n".join(written)):
-            unread += [latex for latex, one in zip(formulas, written, strict=True) if not _can_set(one)]
-        for latex in unread:
+            unreadable += [latex for latex, one in zip(formulas, written, strict=True) if not _can_set(one)]
+        for latex in unreadable:
             start = text.find(latex.split("\n")[-1 if "\n" not in latex else 1].strip()[:40])
             line = f"line {text.count(chr(10), 0, start) + 1}: " if start >= 0 else ""
             self.complain(f"{line}the formula {' '.join(latex.split())} cannot be read.")
         self.formulas += formulas
-        return Passage(change_tree(cleaned, readable), pictures)
+        return PandocText(map_tree(cleaned, readable), pictures)
 
     def _image(
         self, part: dict[str, Any], pictures: dict[str, bytes], attached: dict[str, bytes]
@@ -193,7 +198,7 @@ class HandIn(Renderable):
         except InputError as error:
             self.complain(f"the picture {target}: {str(error).removeprefix(f'{self.folder / target}: ')}")
             return {"t": "Strong", "c": [{"t": "Str", "c": f"[the picture {target} is missing]"}]}
-        count = sum(len(block.pictures) for block in self.blocks if isinstance(block, Passage))
+        count = sum(len(block.pictures) for block in self.blocks if isinstance(block, PandocText))
         name = f"picture-{count + len(pictures) + 1}{ending}"
         pictures[name] = content
         size = [pair for pair in attributes[2] if pair[0] in ("width", "height")]
@@ -209,10 +214,10 @@ class HandIn(Renderable):
             raise InputError("not a notebook of nbformat 4.")
         if len(cells) > MAX_CELLS:
             raise InputError(f"{len(cells):,} cells; at most {MAX_CELLS:,} are read.")
-        place, tree, attached, idle = self.place, [], {}, []
+        location, tree, attached, not_run = self.location, [], {}, []
         for number, cell in enumerate(cells, 1):
-            self.place = f"{place}, cell {number}"
-            source = _joined(cell.get("source"))
+            self.location = f"{location}, cell {number}"
+            source = _as_text(cell.get("source"))
             if cell.get("cell_type") == "markdown":
                 if source.strip() == ANSWER:
                     self.complain("the answer is empty.")
@@ -222,13 +227,13 @@ class HandIn(Renderable):
             elif cell.get("cell_type") == "code" and source.strip():
                 if BLANK.search(source):
                     self.complain("a blank (...) is not filled in.")
-                idle += [str(number)] if cell.get("execution_count") is None else []
+                not_run += [str(number)] if cell.get("execution_count") is None else []
                 tree.append(_code(source, "python"))
                 for count, output in enumerate(cell.get("outputs") or []):
                     tree += self._output(output, f"cell-{number}-{count}", attached)
-        self.place = place
-        if idle:
-            self.complain(f"not executed: cells {', '.join(idle)}. Run the whole notebook and save it.")
+        self.location = location
+        if not_run:
+            self.complain(f"not executed: cells {', '.join(not_run)}. Run the whole notebook and save it.")
         yield self._passage(tree, attached=attached)
 
     def _output(self, output: dict[str, Any], name: str, attached: dict[str, bytes]) -> Tree:
@@ -239,11 +244,11 @@ class HandIn(Renderable):
         data = output.get("data") or {"text/plain": output.get("text", "")}
         for ending, kind in PICTURES.items():
             if kind in data:
-                content = _joined(data[kind])
+                content = _as_text(data[kind])
                 attached[name + ending] = content.encode() if ending == ".svg" else base64.b64decode(content)
                 image = {"t": "Image", "c": [NO_ATTRIBUTES, [], [name + ending, ""]]}
                 return [{"t": "Para", "c": [image]}]
-        lines = re.sub(r"\x1b\[[0-9;]*m", "", _joined(data.get("text/plain", ""))).splitlines()
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", _as_text(data.get("text/plain", ""))).splitlines()
         if len(lines) > MAX_LINES:
             lines[MAX_LINES:] = [f"... and {len(lines) - MAX_LINES} more lines"]
         return [_code("\n".join(lines))] if lines else []
@@ -262,12 +267,12 @@ def _can_set(source: str) -> bool:
         return False
 
 
-def _joined(text: Any) -> str:
+def _as_text(text: Any) -> str:
     return "".join(text) if isinstance(text, list) else str(text or "")
 
 
 def _code(text: str, *language: str) -> dict[str, Any]:
-    return {"t": "CodeBlock", "c": [["", list(language), []], short_lines(text, CHARACTERS)]}
+    return {"t": "CodeBlock", "c": [["", list(language), []], wrap_code(text, CHARACTERS)]}
 
 
 def read_handin(path: str | Path) -> HandIn:

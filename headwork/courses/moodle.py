@@ -17,22 +17,24 @@ import numpy as np
 
 from headwork.courses.assignments import AssignmentPart
 from headwork.documents import Value
-from headwork.documents.blocks import matrix_of
+from headwork.documents.blocks import select_matrix
 from headwork.documents.formulas import plain_formula
-from headwork.documents.writing import number_text
+from headwork.documents.number_format import number_text
 from headwork.errors import InputError
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.misconceptions import applicable, run_with_mistakes
-from headwork.exercises.questions import COUNTS, FORMS, SEPARATORS, build_question
+from headwork.exercises.questions import COUNTS_SENTENCE, FORMS_SENTENCE, SEPARATORS_SENTENCE, build_question
 from headwork.grading.wording import points_text
-from headwork.readings.showing import document_value
+from headwork.readings.trace_document import document_value
 
 MAX_CAUSES = 4  # of one gap
 # What would end a gap or begin one, by its number, which Moodle reads as the sign itself.
-SIGNS = {ord(sign): f"&#{ord(sign)};" for sign in "{}~\\"}
+ESCAPED_SIGNS = {ord(sign): f"&#{ord(sign)};" for sign in "{}~\\"}
 # How a shape may be typed: 2 x 3, (2, 3), ... A star would be a wildcard of Moodle's.
-SHAPES = (("{}", (" x ", "x", " × ", "×", ", ", ",", " ")), ("({})", (", ", ",")), ("[{}]", (", ", ",")))
-Causes = dict[tuple[str, tuple[int, ...]], list[tuple[Any, str]]]  # by step and cell; () is a whole shape
+SHAPE_FORMS = (("{}", (" x ", "x", " × ", "×", ", ", ",", " ")), ("({})", (", ", ",")), ("[{}]", (", ", ",")))
+CausesByCell = dict[
+    tuple[str, tuple[int, ...]], list[tuple[Any, str]]
+]  # by step and cell; () is a whole shape
 
 
 def moodle_files(parts: Sequence[AssignmentPart], slug: str) -> dict[str, str | bytes]:
@@ -53,7 +55,7 @@ def _text(parent: Element, tag: str, text: str, **attributes: str) -> None:
 
 
 def _question(part: AssignmentPart, exercise: Exercise, student: str) -> Element:
-    if exercise.challenge:
+    if exercise.is_challenge:
         raise InputError(f"{part.name}: any answer that works is right, so it cannot be marked by gaps.")
     question = Element("question", type="cloze")
     name = f"{part.name}. {exercise.name}" if part.name.isdigit() else exercise.name
@@ -67,17 +69,20 @@ def _html(exercise: Exercise, hint: int) -> Iterator[str]:
     """The question: its words, the numbers that are given, and a table of gaps for every step."""
     question = build_question(exercise)
     gaps = f"One number per gap, in decimals to {exercise.digits} digits after the point."
-    instead = {FORMS.format(digits=exercise.digits): gaps, COUNTS: "Counts are exact: write every digit."}
-    paragraphs = (instead.get(words, words) for words in question.paragraphs if words != SEPARATORS)
-    yield from (f"<p>{_words(paragraph)}</p>" for paragraph in paragraphs)
+    instead = {
+        FORMS_SENTENCE.format(digits=exercise.digits): gaps,
+        COUNTS_SENTENCE: "Counts are exact: write every digit.",
+    }
+    paragraphs = (instead.get(words, words) for words in question.paragraphs if words != SEPARATORS_SENTENCE)
+    yield from (f"<p>{_escaped(paragraph)}</p>" for paragraph in paragraphs)
     for given in map(document_value, question.inputs):
-        yield from _tables(given, lambda at, given=given: _words(number_text(given.values[at], 12)))
+        yield from _tables(given, lambda at, given=given: _escaped(number_text(given.values[at], 12)))
     causes = _causes(exercise) if min(hint, exercise.hints) >= 2 else {}
     weights = _weights(exercise)
     for path, points in exercise.asked.items():
         step = exercise.trace.steps[path]
         value = document_value(step)
-        yield f"<p>{_named(value)} ({points_text(points)})</p>"
+        yield f"<p>{_value_title(value)} ({points_text(points)})</p>"
         if step.card.axes == "axis":
             yield f"<p>{_shape_gap(exercise, path, weights[path], causes.get((path, ()), []))}</p>"
             continue
@@ -91,24 +96,24 @@ def _html(exercise: Exercise, hint: int) -> Iterator[str]:
 def _tables(value: Value, cell: Any, named: bool = True) -> Iterator[str]:
     """The matrices of a value as tables, each cell by its index in the whole value."""
     if named:
-        yield f"<p>{_named(value)}, {_words(value.size)}</p>"
+        yield f"<p>{_value_title(value)}, {_escaped(value.size)}</p>"
     shape = value.values.shape
     numbers = np.arange(value.values.size).reshape(shape)
     for caption, index in value.matrices():
-        matrix = np.atleast_2d(matrix_of(numbers, index))
+        matrix = np.atleast_2d(select_matrix(numbers, index))
         rows = [[tuple(int(i) for i in np.unravel_index(n, shape)) for n in row] for row in matrix]
-        title = f"<caption>{_words(caption)}</caption>" if caption else ""
+        title = f"<caption>{_escaped(caption)}</caption>" if caption else ""
         lines = "".join("<tr>" + "".join(f"<td>{cell(at)}</td>" for at in row) + "</tr>" for row in rows)
         yield f"<table>{title}<tbody>{lines}</tbody></table>"
 
 
-def _named(value: Value) -> str:
+def _value_title(value: Value) -> str:
     symbol = plain_formula(value.symbol)
-    return f"<b>{_words(value.name)}</b>" + (f" {_words(symbol)}" if symbol != value.name else "")
+    return f"<b>{_escaped(value.name)}</b>" + (f" {_escaped(symbol)}" if symbol != value.name else "")
 
 
-def _words(text: str) -> str:
-    return escape(text, quote=False).translate(SIGNS)
+def _escaped(text: str) -> str:
+    return escape(text, quote=False).translate(ESCAPED_SIGNS)
 
 
 def _gap(exercise: Exercise, right: float, weight: int, causes: Sequence[tuple[float, str]]) -> str:
@@ -117,7 +122,7 @@ def _gap(exercise: Exercise, right: float, weight: int, causes: Sequence[tuple[f
         words = ("-oo", "-inf", "-∞") if right < 0 else ("oo", "inf", "∞")
         return f"{{{weight}:SHORTANSWER:{'~'.join(f'={word}' for word in words)}}}"
     off = f"{10.0 ** -(digits := exercise.digits):.{digits}f}"
-    if exercise.counts and exercise.about and abs(right) >= 100:  # two digits are enough
+    if exercise.is_counting and exercise.asks_approximately and abs(right) >= 100:  # two digits are enough
         off = f"5{'0' * (len(f'{abs(right):.0f}') - 3)}"
     others = [f"~%0%{_number(value, digits)}:{off}{_feedback(sentence)}" for value, sentence in causes]
     return f"{{{weight}:NUMERICAL:={_number(right, digits)}:{off}{''.join(others)}}}"
@@ -133,7 +138,7 @@ def _shape_gap(exercise: Exercise, path: str, weight: int, causes: Sequence[tupl
     typed = [
         f"{fraction}{form.format(mark.join(number_text(size, 0) for size in sizes))}{feedback}"
         for fraction, sizes, feedback in alternatives
-        for form, marks in SHAPES
+        for form, marks in SHAPE_FORMS
         for mark in marks
     ]
     return f"{{{weight}:SHORTANSWER:{'~'.join(typed)}}}"
@@ -141,7 +146,7 @@ def _shape_gap(exercise: Exercise, path: str, weight: int, causes: Sequence[tupl
 
 def _feedback(sentence: str) -> str:
     """Feedback; Moodle decodes it once before it takes it for HTML, so that it is escaped twice."""
-    return f"#{_words(escape(sentence, quote=False))}"
+    return f"#{_escaped(escape(sentence, quote=False))}"
 
 
 def _number(value: float, digits: int) -> str:
@@ -160,9 +165,9 @@ def _weights(exercise: Exercise) -> dict[str, int]:
     return {path: weight // common for path, weight in whole.items()}
 
 
-def _causes(exercise: Exercise) -> Causes:
+def _causes(exercise: Exercise) -> CausesByCell:
     """What known mistakes give, cell by cell, at the first step that each changes."""
-    causes: Causes = {}
+    causes: CausesByCell = {}
     unit = 2 * 10.0**-exercise.digits
     for mistake in applicable(exercise.case, exercise.key):
         steps = run_with_mistakes(exercise.case, mistake) or {}

@@ -35,12 +35,12 @@ from headwork.files import read_text, write_atomic
 SOURCES = {path.stem: path for path in sorted(Path(__file__).with_name("notebook_sources").glob("*.md"))}
 VERSIONS = ("student", "solution", "otter", "nbgrader")
 FENCE = re.compile(r"^```(python|markdown)(?: (blank|check|answer))?\n(.*?)^```\n", re.M | re.S)
-MARK = re.compile(r"  # blank$", re.M)
-CALL = re.compile(r'headwork\.check\("([\w-]+)", (\w+)\)')
+BLANK_COMMENT = re.compile(r"  # blank$", re.M)
+CHECK_CALL = re.compile(r'headwork\.check\("([\w-]+)", (\w+)\)')
 ANSWER = "*Your answer:*"
 
 
-class Part(NamedTuple):
+class SourceCell(NamedTuple):
     """A cell of the source: ``markdown`` or ``python``, what it is for, and its text."""
 
     kind: str
@@ -49,23 +49,23 @@ class Part(NamedTuple):
 
     @property
     def solution(self) -> NotebookCell:
-        text = f"**Answer.** {self.text}" if self.role == "answer" else MARK.sub("", self.text)
+        text = f"**Answer.** {self.text}" if self.role == "answer" else BLANK_COMMENT.sub("", self.text)
         return NotebookCell("code" if self.kind == "python" else "markdown", text)
 
     @property
     def student(self) -> NotebookCell:
-        return NotebookCell(self.solution.kind, ANSWER if self.role == "answer" else blanked(self.text))
+        return NotebookCell(self.solution.kind, ANSWER if self.role == "answer" else with_blanks(self.text))
 
 
-def blanked(code: str) -> str:
+def with_blanks(code: str) -> str:
     """The code with ``...`` in the lines that are marked.
 
-    >>> print(blanked("y = 2 * x  # blank"))
+    >>> print(with_blanks("y = 2 * x  # blank"))
     y = ...
     """
     lines: list[str] = []
     for line in code.splitlines():
-        if MARK.search(line):
+        if BLANK_COMMENT.search(line):
             start = re.match(r"\s*(?:[\w, ]+ = |return )?", line)
             line = (start[0] if start else "") + "..."
         if not (line.strip() == "..." and lines and lines[-1] == line):
@@ -73,16 +73,16 @@ def blanked(code: str) -> str:
     return "\n".join(lines)
 
 
-def read_source(name: str) -> list[Part]:
+def read_source(name: str) -> list[SourceCell]:
     """The cells of a source, in order."""
     if name not in SOURCES:
         raise unknown_name("notebook", name, SOURCES)
     parts, end, text = [], 0, read_text(SOURCES[name])
     for fence in FENCE.finditer(text):
-        parts += [Part("markdown", "", text[end : fence.start()].strip())]
-        parts += [Part(fence[1], fence[2] or "", fence[3].rstrip("\n"))]
+        parts += [SourceCell("markdown", "", text[end : fence.start()].strip())]
+        parts += [SourceCell(fence[1], fence[2] or "", fence[3].rstrip("\n"))]
         end = fence.end()
-    parts.append(Part("markdown", "", text[end:].strip()))
+    parts.append(SourceCell("markdown", "", text[end:].strip()))
     return [part for part in parts if part.text]
 
 
@@ -105,17 +105,17 @@ def notebook_files(name: str, version: str) -> Files:
 def write_notebook(name: str, version: str, out: str | Path, *, force: bool = False) -> list[Path]:
     """Write a version into a folder; what is there is left alone unless ``force``."""
     files = {Path(out) / path: content for path, content in notebook_files(name, version).items()}
-    there = next((path for path in files if path.exists()), None)
-    if there and not force:
-        raise InputError(f"{there} exists. Name another folder with --out, or overwrite it with --force.")
+    existing = next((path for path in files if path.exists()), None)
+    if existing and not force:
+        raise InputError(f"{existing} exists. Name another folder with --out, or overwrite it with --force.")
     return [write_atomic(path, content) for path, content in files.items()]
 
 
-def _otter_files(name: str, parts: list[Part]) -> Files:
+def _otter_files(name: str, parts: list[SourceCell]) -> Files:
     files: Files = {"autograder/requirements.txt": REQUIREMENTS + "matplotlib\nsympy\ntorch\n"}
     cells = [otter_start(name)]
     for number, part in enumerate(parts):
-        call = CALL.search(part.text)
+        call = CHECK_CALL.search(part.text)
         cells.append(NotebookCell("code", f'grader.check("q{number}")') if call else part.student)
         if call:
             test = otter_test(
@@ -126,7 +126,7 @@ def _otter_files(name: str, parts: list[Part]) -> Files:
     return files | {f"autograder/{path}": content for path, content in vendored_files().items()}
 
 
-def _nbgrader_cells(parts: list[Part]) -> Iterator[NotebookCell]:
+def _nbgrader_cells(parts: list[SourceCell]) -> Iterator[NotebookCell]:
     for number, part in enumerate(parts):
         kind, source = part.solution.kind, part.solution.source
         if part.role == "check":
@@ -154,7 +154,7 @@ def solution_function(check: str, old: str, new: str) -> Callable[..., Any]:
     for name in SOURCES:
         scope: dict[str, Any] = {"np": numpy, "torch": sys.modules.get("torch")}
         for part in read_source(name):
-            call = CALL.search(part.text)
+            call = CHECK_CALL.search(part.text)
             if call and call[1] == check:
                 return scope[call[2]]  # type: ignore[no-any-return]
             if part.role == "blank":

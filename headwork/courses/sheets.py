@@ -19,20 +19,20 @@ from headwork.courses.parallel import map_limited
 from headwork.documents import Document, Heading, Values
 from headwork.documents.formats import find_format
 from headwork.errors import InputError
-from headwork.exercises import reading
+from headwork.exercises import exercise_files
 from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.exercises.generation import generate, kind_slugs
 from headwork.exercises.questions import answer_sheet, build_question
 from headwork.files import file_name, read_text, read_toml, toml_text, write_atomic
 from headwork.grading.wording import points_text
 from headwork.readings.notebook_cells import array_text
-from headwork.readings.showing import document_value
+from headwork.readings.trace_document import document_value
 
-SHORTEST_SECRET = 12
+MIN_SECRET_LENGTH = 12
 MAX_ROSTER, MAX_EXERCISES = 1_000_000, 100
-PRINTED = ("markdown", "latex", "html")  # the forms of a sheet and of its key
+PRINT_FORMATS = ("markdown", "latex", "html")  # the forms of a sheet and of its key
 SETTINGS = ("digits", "rounding", "hints")
-ENTRIES = ("kind", "file", "difficulty", "points")  # of an [[exercise]]
+EXERCISE_ENTRIES = ("kind", "file", "difficulty", "points")  # of an [[exercise]]
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ class Sheet:
 def read_course(path: str | Path) -> Course:
     """A course file: title, secret, and [[exercise]] tables with kind (and difficulty, points) or file."""
     data = read_toml(path)
-    reading.check_known("entry", data, ("title", "secret", "exercise", *SETTINGS), str(path))
+    exercise_files.check_known("entry", data, ("title", "secret", "exercise", *SETTINGS), str(path))
     secret = data.get("secret", "")
-    if not isinstance(secret, str) or len(secret) < SHORTEST_SECRET:
+    if not isinstance(secret, str) or len(secret) < MIN_SECRET_LENGTH:
         raise InputError(
-            f"{path}: the secret has fewer than {SHORTEST_SECRET} characters. "
+            f"{path}: the secret has fewer than {MIN_SECRET_LENGTH} characters. "
             "Choose your own and keep it, for example:\n"
             f'secret = "{secrets.token_hex(16)}"'
         )
@@ -77,18 +77,20 @@ def read_course(path: str | Path) -> Course:
     check_count(parts, path)
     for number, part in enumerate(parts, 1):
         where = f"{path}, exercise {number}"
-        reading.check_known("entry", part, ENTRIES, where)
-        reading.read_integer(part, "difficulty", 1, where)
+        exercise_files.check_known("entry", part, EXERCISE_ENTRIES, where)
+        exercise_files.read_integer(part, "difficulty", 1, where)
         points = part.get("points", 1)
-        reading.read_points(points if isinstance(points, Mapping) else {"the exercise": points}, where)
+        exercise_files.read_points(points if isinstance(points, Mapping) else {"the exercise": points}, where)
         if ("kind" in part) == ("file" in part):
             raise InputError(f"{where}: expected either a kind or a file.")
         if "kind" in part:
-            reading.check_known("kind of exercise", [part["kind"]], kind_slugs(), where)
+            exercise_files.check_known("kind of exercise", [part["kind"]], kind_slugs(), where)
     settings = {name: data[name] for name in SETTINGS if name in data}
-    reading.check_known("rounding", [settings.get("rounding", "free")], reading.ROUNDING, str(path))
-    reading.read_integer(settings, "digits", 4, str(path), maximum=reading.MAX_DIGITS)
-    reading.read_integer(settings, "hints", 3, str(path), maximum=3)
+    exercise_files.check_known(
+        "rounding", [settings.get("rounding", "free")], exercise_files.ROUNDING, str(path)
+    )
+    exercise_files.read_integer(settings, "digits", 4, str(path), maximum=exercise_files.MAX_DIGITS)
+    exercise_files.read_integer(settings, "hints", 3, str(path), maximum=3)
     exercises = {str(n): part for n, part in enumerate(parts, 1)}
     return Course(str(data.get("title", "Sheet")), secret, exercises, settings, Path(path).parent)
 
@@ -150,7 +152,7 @@ def sheet_for(course: Course, student: str, name: str = "", email: str = "") -> 
     exercises = {}
     for number, part in course.exercises.items():
         if "file" in part:
-            exercise = reading.read_exercise(course.folder / str(part["file"]))
+            exercise = exercise_files.read_exercise(course.folder / str(part["file"]))
         else:
             seed = variant_seed(course.secret, student, f"{number}/{part['kind']}")
             exercise = replace(generate(str(part["kind"]), seed, int(part.get("difficulty", 1))), hints=2)
@@ -166,9 +168,9 @@ def _points(exercise: Exercise, part: Mapping[str, Any], where: str) -> dict[str
     """The points of each step: as the course says, or those of the whole shared out as before."""
     points = part["points"]
     if isinstance(points, Mapping):
-        known = list(exercise.asked) if exercise.challenge else list(exercise.trace.steps)
-        reading.check_known(f"step of {exercise.mechanism}", points, known, where)
-        return reading.read_points(points, where)
+        known = list(exercise.asked) if exercise.is_challenge else list(exercise.trace.steps)
+        exercise_files.check_known(f"step of {exercise.mechanism}", points, known, where)
+        return exercise_files.read_points(points, where)
     if not exercise.max_points:
         raise InputError(f"{where}: {part['file']} gives no step a point. Give one there.")
     share = float(points) / exercise.max_points
@@ -180,8 +182,8 @@ def write_sheets(course: Course, roster: Mapping[str, Mapping[str, str]], out: s
     folder = Path(out)
     students = list(roster)
     scheme = marking_scheme(course, sheet_for(course, students[0]))
-    work = partial(_write_one, course, roster, folder)
-    for student, written in zip(students, map_limited(work, students, "sheets"), strict=True):
+    write = partial(_write_one, course, roster, folder)
+    for student, written in zip(students, map_limited(write, students, "sheets"), strict=True):
         if not written:
             raise InputError(f"student {student}: writing the sheet took too long or was killed.")
     write_atomic(folder / "key" / "marking.md", scheme)
@@ -200,7 +202,7 @@ def _write_one(course: Course, roster: Mapping[str, Mapping[str, str]], folder: 
         ("students/{0}/question", sheet_document(sheet)),
         ("key/print/{0}", key_document(sheet)),
     ):
-        for format_ in PRINTED:
+        for format_ in PRINT_FORMATS:
             path = folder / (name.format(student) + find_format(format_).SUFFIX)
             write_atomic(path, document.render(format_))
     write_atomic(target / file, answer_sheet(sheet.exercises, **origin))
@@ -222,7 +224,7 @@ def key_document(sheet: Sheet) -> Document:
     parts: list[Any] = []
     for number, exercise in sheet.exercises.items():
         parts.append(Heading(f"{number}. {exercise.name}: {points_text(exercise.max_points)} points"))
-        if exercise.challenge:
+        if exercise.is_challenge:
             parts.append("Any answer that works when it is run is right.")
             continue
         steps = exercise.trace.steps
@@ -240,7 +242,7 @@ def key_text(sheet: Sheet) -> str:
     lines = [f"{name} = {toml_text(getattr(sheet, name))}" for name in ("student", "name", "email", "title")]
     for number, exercise in sheet.exercises.items():
         lines += ["", exercise.to_toml(f"exercise.{toml_text(number)}")]
-        if not exercise.challenge:
+        if not exercise.is_challenge:
             values = {path: array_text(exercise.key[path].round(exercise.digits)) for path in exercise.asked}
             lines += [f"[key.{toml_text(number)}]", *toml_lines(values)]
     return "\n".join(lines) + "\n"
@@ -256,7 +258,7 @@ def read_key(path: str | Path) -> Sheet:
         )
     check_count(exercises, path)
     read = {
-        number: reading.exercise_from(part, f"{path}, exercise {number}")
+        number: exercise_files.exercise_from(part, f"{path}, exercise {number}")
         for number, part in exercises.items()
     }
     about = {name: str(data.get(name, "")) for name in ("title", "student", "name", "email")}

@@ -22,7 +22,7 @@ def variables(exercise: Exercise, prefix: str = "") -> dict[str, str]:
     {'exponentials': 'q2_exponentials', 'total': 'q2_total', 'weights': 'q2_weights'}
     """
     names: dict[str, str] = {}
-    for blank in CHALLENGES[exercise.mechanism].fields if exercise.challenge else exercise.asked:
+    for blank in CHALLENGES[exercise.mechanism].fields if exercise.is_challenge else exercise.asked:
         name = prefix + re.sub(r"\W+", "_", blank).strip("_")
         name = name if name.isidentifier() else f"step_{name}"
         while keyword.iskeyword(name) or hasattr(builtins, name) or name in names.values():

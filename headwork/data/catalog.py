@@ -5,7 +5,7 @@ comes in several variants (IMDB as two tables, or as its authors' archive) any o
 entries stand in ``catalog.toml``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +24,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Source:
+class FileSource:
     """A folder of the system's package, a package of a registry, or a web site, and where it has each file.
 
     ``name`` is the folder, the package, or the address of a folder of the site; ``files`` has, by the name of
@@ -55,7 +55,7 @@ class Variant:
     """Files that are enough together, and their sources in the order in which these are tried."""
 
     files: tuple[File, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[FileSource, ...]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ class Entry:
     source: str
     folder: str = ""
     variants: tuple[Variant, ...] = ()
+    classes: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -85,32 +86,36 @@ def _variant(files: list[list[Any]], sources: list[dict[str, Any]]) -> Variant:
 
 def _source(
     all_files: list[str], files: list[str] | None = None, member: str = "", **kind_and_name: str
-) -> Source:
+) -> FileSource:
     """A source as catalog.toml has it, such as ``{ apt = "dataset-fashion-mnist", member = "{}.gz" }``."""
     ((kind, name),) = kind_and_name.items()
     place = name if kind == "address" else member
     places = {file: place.replace("{}", file) for file in files or all_files}
-    return Source(kind, name.rpartition("/")[0] if kind == "address" else name, places)  # type: ignore[arg-type]
+    return FileSource(kind, name.rpartition("/")[0] if kind == "address" else name, places)  # type: ignore[arg-type]
+
+
+def _entry(name: str, *, classes: Sequence[str] = (), variants: Sequence[Any] = (), **words: Any) -> Entry:
+    known = tuple(_variant(**variant) for variant in variants)
+    return Entry(name, classes=tuple(classes), variants=known, **words)
 
 
 CATALOG: dict[str, Entry] = {
-    name: Entry(name, **{**entry, "variants": tuple(_variant(**each) for each in entry.get("variants", ()))})
-    for name, entry in load_package_toml(__file__, "catalog.toml").items()
+    name: _entry(name, **entry) for name, entry in load_package_toml(__file__, "catalog.toml").items()
 }
 
 
-def known_entry(name: str | Path) -> Entry | None:
+def get_entry(name: str | Path) -> Entry | None:
     """The entry of that name, if there is one (underscores are as good as hyphens)."""
     return CATALOG.get(str(name).replace("_", "-").lower())
 
 
-def find_entry(name: str) -> Entry:
+def require_entry(name: str) -> Entry:
     """The entry of that name.
 
-    >>> find_entry("fashion_mnist").size
+    >>> require_entry("fashion_mnist").size
     54950048
     """
-    entry = known_entry(name)
+    entry = get_entry(name)
     if entry is None:
         raise unknown_name("data set", name, CATALOG)
     return entry

@@ -80,7 +80,7 @@ Split = TypeVar("Split", ImageSplit, TextSplit)
 class Dataset(Generic[Split]):
     """Labelled examples. ``test`` is read when it is first used: leave it until the end."""
 
-    examples: ClassVar[str]  # what they are called
+    noun: ClassVar[str]  # what the examples are called
 
     name: str
     classes: tuple[str, ...]
@@ -88,7 +88,7 @@ class Dataset(Generic[Split]):
     validation: Split
     read_test: Callable[[], Split] = field(repr=False, compare=False)
     notes: tuple[str, ...] = ()  # how the parts were made
-    test_given: bool = True  # or held out of what was given
+    has_test_part: bool = True  # or it was held out of the training part
 
     @classmethod
     def split(
@@ -109,24 +109,23 @@ class Dataset(Generic[Split]):
         validation is one run of neighbours in each class.
         """
         remarks = list(notes)
-        test_given = callable(test)
+        has_test_part = callable(test)
         if not callable(test):
             total = len(training.labels)
             rest, held = hold_out(training.labels, test, TEST_SEED, what="test")
             test_part = training.at(held)
             training, test = training.at(rest), lambda: test_part
             remarks.append(
-                f"test: {len(held):,} of the {total:,} {cls.examples}, held out by class, "
-                "the same for every seed"
+                f"test: {len(held):,} of the {total:,} {cls.noun}, held out by class, the same for every seed"
             )
         if isinstance(validation, float | int):
             total = len(training.labels)
             rest, held = hold_out(training.labels, validation, seed, VALIDATION, contiguous=contiguous)
             validation, training = training.at(held), training.at(rest)
             how = f"held out by class{', in one stretch each' if contiguous else ''} with seed {seed}"
-            count = f"{len(held):,} of the {total:,} training {cls.examples}, {how}"
+            count = f"{len(held):,} of the {total:,} training {cls.noun}, {how}"
             remarks.append(f"validation: {count if len(held) else 'none'}")
-        return cls(name, classes, training, validation, test, tuple(remarks), test_given)
+        return cls(name, classes, training, validation, test, tuple(remarks), has_test_part)
 
     @cached_property
     def test(self) -> Split:
@@ -146,13 +145,13 @@ class Dataset(Generic[Split]):
 class Texts(Dataset[TextSplit]):
     """A set of texts."""
 
-    examples = "texts"
+    noun = "texts"
 
 
 class Images(Dataset[ImageSplit]):
     """A set of images."""
 
-    examples = "images"
+    noun = "images"
 
     @property
     def channels(self) -> int:

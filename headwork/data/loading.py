@@ -5,7 +5,7 @@ import os
 import re
 import tarfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -13,18 +13,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from headwork.data.catalog import CATALOG, Entry, File, known_entry
+from headwork.data.catalog import CATALOG, Entry, File, get_entry
 from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit, check_images
-from headwork.data.fetching import Log, cached, content, fetch, to_stderr
+from headwork.data.fetching import Log, cached_variant, content, fetch, to_stderr
 from headwork.data.image_files import folder_parts, idx_array, npz_parts
-from headwork.data.text_files import SUFFIXES, Row, class_names, labelled_rows, text_split
+from headwork.data.text_files import SUFFIXES, class_names, labelled_rows, text_split
 from headwork.errors import InputError, unknown_name
 
-FASHION_CLASSES = (
-    *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
-    *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
-)
-SENTIMENTS = ("negative", "positive")
+Review = tuple[str, int]  # text and label
 Set = TypeVar("Set", Images, Texts)
 
 
@@ -50,7 +46,7 @@ def load(
     >>> len(data.train), len(data.validation), len(data.test)
     (1293, 145, 359)
     """
-    entry = None if isinstance(name, Path) else known_entry(name)
+    entry = None if isinstance(name, Path) else get_entry(name)
     if entry is not None:
         if columns is not None or size is not None:
             raise InputError(f"{entry.name}: --columns and --size are for files of your own.")
@@ -72,11 +68,11 @@ def load(
     if columns is not None and (images or suffix == ".npz"):
         raise InputError(f"{path}: holds images; columns are for texts. Leave them out.")
     if images:
-        return _own_images(path, *folder_parts(path, size), seed=seed, validation=validation)
+        return _load_own_images(path, *folder_parts(path, size), seed=seed, validation=validation)
     if suffix == ".npz":
-        return _own_images(path, *npz_parts(path), seed=seed, validation=validation)
+        return _load_own_images(path, *npz_parts(path), seed=seed, validation=validation)
     if path.is_dir() or suffix in SUFFIXES:
-        return _own_texts(path, columns, seed=seed, validation=validation)
+        return _load_own_texts(path, columns, seed=seed, validation=validation)
     raise unknown_name(f"kind of data file ({path})", suffix or "without a suffix", [*SUFFIXES, ".npz"])
 
 
@@ -92,10 +88,10 @@ def load_texts(name: str | Path, **options: Any) -> Texts:
 
 def _load_only(kind: type[Set], other: str, known: str, name: str | Path, options: dict[str, Any]) -> Set:
     """A set of one kind; one that is known to be of the other is refused before it is fetched."""
-    entry = known_entry(name)
+    entry = get_entry(name)
     data = None if entry and entry.kind == other else load(name, **options)
     if not isinstance(data, kind):
-        raise InputError(f"{name} holds {other}; {kind.examples} are needed here, such as {known}.")
+        raise InputError(f"{name} holds {other}; {kind.noun} are needed here, such as {known}.")
     return data
 
 
@@ -108,17 +104,17 @@ def _load_entry(entry: Entry, from_folder: str | Path | None, log: Log, **option
     if entry.kind == "runtime":
         raise InputError(f"{entry.name} is a runtime, not data. headwork lab --save puts it into a page.")
     if entry.name == "digits":
-        return Images.split(entry.name, tuple("0123456789"), _digits(), test=0.2, **options)
+        return Images.split(entry.name, entry.classes, _load_digits(), test=0.2, **options)
     folder = fetch(entry, from_folder=from_folder, log=log)
     if entry.name == "fashion-mnist":
-        return _fashion(entry, folder, **options)
+        return _load_fashion_mnist(entry, folder, **options)
     if entry.name == "imdb":
-        return _imdb(entry, folder, **options)
-    rows = _reviews(folder, entry.variants[0].files[0], "rotten_tomatoes")
-    return Texts.split(entry.name, SENTIMENTS, text_split(rows, SENTIMENTS, folder), **options)
+        return _load_imdb(entry, folder, **options)
+    reviews = _read_reviews(folder, entry.variants[0].files[0], "rotten_tomatoes")
+    return Texts.split(entry.name, entry.classes, _text_split(reviews), **options)
 
 
-def _digits() -> ImageSplit:
+def _load_digits() -> ImageSplit:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
@@ -131,7 +127,7 @@ def _digits() -> ImageSplit:
     return ImageSplit(pixels, labels.astype(np.int64))
 
 
-def _fashion(entry: Entry, folder: Path, **options: Any) -> Images:
+def _load_fashion_mnist(entry: Entry, folder: Path, **options: Any) -> Images:
     train_images, train_labels, test_images, test_labels = entry.variants[0].files
 
     def read(images: File, labels: File) -> ImageSplit:
@@ -141,50 +137,50 @@ def _fashion(entry: Entry, folder: Path, **options: Any) -> Images:
         )
 
     options |= {"test": partial(read, test_images, test_labels), "notes": ["test: the official images"]}
-    return Images.split(entry.name, FASHION_CLASSES, read(train_images, train_labels), **options)
+    return Images.split(entry.name, entry.classes, read(train_images, train_labels), **options)
 
 
-def _imdb(entry: Entry, folder: Path, **options: Any) -> Texts:
+def _load_imdb(entry: Entry, folder: Path, **options: Any) -> Texts:
     """The official split: the second table holds all 50,000 reviews, those not in the first are the test.
 
     No film is in both parts, and a film's reviews of one label are neighbours. So validation is held out in
     stretches: drawn one by one it rewards a model that learns the names of films (docs/experiments.md).
     """
-    variant = cached(entry)
+    variant = cached_variant(entry)
     assert variant is not None  # just fetched
     if len(variant.files) == 1:
-        train, test = _archive(folder, variant.files[0])
+        train, test = _read_imdb_archive(folder, variant.files[0])
     else:
-        rows = _reviews(folder, variant.files[0], "imdb")
-        train = text_split(rows, SENTIMENTS, folder)
-        test = partial(_rest_of_imdb, folder, variant.files[1], rows)
+        reviews = _read_reviews(folder, variant.files[0], "imdb")
+        train, test = _text_split(reviews), partial(_imdb_test_split, entry, folder, reviews)
     notes = ["test: the official reviews (123 of them are in the training part too)"]
-    return Texts.split(entry.name, SENTIMENTS, train, test=test, contiguous=True, notes=notes, **options)
+    return Texts.split(entry.name, entry.classes, train, test=test, contiguous=True, notes=notes, **options)
 
 
-def _table(folder: Path, file: File) -> Iterator[dict[str, str]]:
+def _text_split(reviews: Iterable[Review]) -> TextSplit:
+    texts, labels = zip(*reviews, strict=True)
+    return TextSplit(list(texts), np.array(labels, np.int64))
+
+
+def _csv_rows(folder: Path, file: File) -> Iterator[dict[str, str]]:
     return csv.DictReader(StringIO(content(folder, file).decode("utf-8"), newline=""))
 
 
-def _reviews(folder: Path, file: File, source: str) -> list[Row]:
-    """The rows of one source in the table of reviews, which is sorted by label."""
-    return [
-        (0, clean(row["text"]), SENTIMENTS[int(row["label"])])
-        for row in _table(folder, file)
-        if row["source"] == source
-    ]
+def _read_reviews(folder: Path, file: File, source: str) -> list[Review]:
+    """The reviews of one source in the table, which is sorted by label."""
+    rows = (row for row in _csv_rows(folder, file) if row["source"] == source)
+    return [(clean(row["text"]), int(row["label"])) for row in rows]
 
 
-def _rest_of_imdb(folder: Path, file: File, train: list[Row]) -> TextSplit:
-    known = Counter((row[1], row[2]) for row in train)
-    rest = []
-    for row in _table(folder, file):
-        review = (clean(row["review"]), row["sentiment"])
+def _imdb_test_split(entry: Entry, folder: Path, train: list[Review]) -> TextSplit:
+    known, test = Counter(train), []
+    for row in _csv_rows(folder, entry.variants[0].files[1]):
+        review = clean(row["review"]), entry.classes.index(row["sentiment"])
         if known[review]:
             known[review] -= 1
         else:
-            rest.append((0, *review))
-    return text_split(rest, SENTIMENTS, folder)
+            test.append(review)
+    return _text_split(test)
 
 
 def clean(text: str) -> str:
@@ -196,22 +192,21 @@ def clean(text: str) -> str:
     return " ".join(re.sub(r"<br\s*/?>", " ", text).split())
 
 
-def _archive(folder: Path, file: File) -> tuple[TextSplit, Callable[[], TextSplit]]:
+def _read_imdb_archive(folder: Path, file: File) -> tuple[TextSplit, Callable[[], TextSplit]]:
     """The official archive: aclImdb/train/pos/0_9.txt and so on."""
-    rows: dict[str, list[Row]] = {"train": [], "test": []}
-    labels = {"neg": SENTIMENTS[0], "pos": SENTIMENTS[1]}
+    numbered: dict[str, list[tuple[int, str, int]]] = {"train": [], "test": []}
     with tarfile.open(fileobj=BytesIO(content(folder, file)), mode="r:gz") as archive:
         for entry in archive:
             match = re.fullmatch(r"aclImdb/(train|test)/(neg|pos)/(\d+)_\d+\.txt", entry.name)
             review = archive.extractfile(entry) if match and entry.isreg() else None
             if match and review is not None:
                 text = clean(review.read().decode("utf-8"))
-                rows[match[1]].append((int(match[3]), text, labels[match[2]]))
-    train, test = (text_split(sorted(rows[part]), SENTIMENTS, folder) for part in ("train", "test"))
+                numbered[match[1]].append((int(match[3]), text, int(match[2] == "pos")))
+    train, test = (_text_split(review[1:] for review in sorted(numbered[part])) for part in ("train", "test"))
     return train, lambda: test
 
 
-def _own_images(
+def _load_own_images(
     path: Path,
     classes: tuple[str, ...],
     splits: dict[str, ImageSplit],
@@ -223,7 +218,7 @@ def _own_images(
     return Images.split(path.stem, classes, splits["train"], notes=notes, **_own_parts(splits, options))
 
 
-def _own_texts(path: Path, columns: Sequence[str] | None, **options: Any) -> Texts:
+def _load_own_texts(path: Path, columns: Sequence[str] | None, **options: Any) -> Texts:
     files = {"train": path}
     if path.is_dir():
         files = {

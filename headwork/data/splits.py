@@ -13,7 +13,7 @@ from headwork.errors import InputError
 Indices = NDArray[np.int64]
 
 # Number of batches sorted by length together: few enough to keep the order random, enough to save padding.
-BUCKET = 50
+BATCHES_PER_BUCKET = 50
 TEST_SEED = 2017  # the same whatever the run's seed, so that no run trains on what another is tested with
 VALIDATION, BATCHES = 1, 2  # what a draw is for: the same seed draws differently for each
 
@@ -76,13 +76,13 @@ def batches(
     """
     order = permutation(count, seed, BATCHES, epoch)
     if lengths is None:
-        return _cut(order, size)
+        return _chunks(order, size)
     sizes = np.asarray(lengths)
-    _cut(order[:0], size)  # refuses a size that is none, before it is multiplied
+    _chunks(order[:0], size)  # refuses a size that is none, before it is multiplied
     cut = [
         batch
-        for bucket in _cut(order, size * BUCKET)
-        for batch in _cut(bucket[np.argsort(sizes[bucket], kind="stable")], size)
+        for bucket in _chunks(order, size * BATCHES_PER_BUCKET)
+        for batch in _chunks(bucket[np.argsort(sizes[bucket], kind="stable")], size)
     ]
     return [cut[index] for index in permutation(len(cut), seed, BATCHES, epoch, 1)]
 
@@ -96,10 +96,10 @@ def batches_in_order(
     [[1, 2], [0]]
     """
     order = np.arange(count) if lengths is None else np.argsort(np.asarray(lengths), kind="stable")
-    return _cut(order.astype(np.int64), size)
+    return _chunks(order.astype(np.int64), size)
 
 
-def _cut(order: Indices, size: int) -> list[Indices]:
+def _chunks(order: Indices, size: int) -> list[Indices]:
     if size < 1:
         raise InputError(f"batch size {size}: expected at least 1.")
     return [order[start : start + size] for start in range(0, len(order), size)]

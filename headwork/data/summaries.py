@@ -7,12 +7,13 @@ from numpy.typing import NDArray
 
 from headwork.data.catalog import CATALOG
 from headwork.data.datasets import Images, Texts
-from headwork.data.fetching import cache_folder, cached
+from headwork.data.fetching import cache_folder, cached_variant
 from headwork.data.splits import permutation
 from headwork.documents import Document, Figure, Table, new_plot
+from headwork.errors import InputError
 
 MAX_CLASSES = 20  # of a sheet and of the samples; the counts have them all
-LONGEST_SAMPLE = 160  # characters
+MAX_SAMPLE_LENGTH = 160  # characters
 BARS = 12
 
 
@@ -24,7 +25,7 @@ def catalog_table() -> Table:
             entry.kind,
             entry.about,
             f"{entry.size / 1e6:.0f} MB" if entry.variants else "",
-            ("cached" if cached(entry) else "not yet") if entry.variants else "embedded",
+            ("cached" if cached_variant(entry) else "not yet") if entry.variants else "embedded",
             entry.licence,
             entry.source,
         )
@@ -52,23 +53,21 @@ def summary(data: Images | Texts) -> Table:
     return Table(data.name, ("class", *parts), rows, notes, summed=True)
 
 
-def data_document(data: Images | Texts, each: int, seed: int) -> Document:
-    """What a set holds: counts, of texts their lengths and samples, and a picture of training examples."""
-    tables = [summary(data)]
+def data_document(data: Images | Texts, per_class: int, seed: int) -> Document:
+    """What a set holds: counts, of texts their lengths and samples, of images a picture of some."""
+    blocks: list[Any] = [summary(data)]
     if isinstance(data, Texts):
-        tables += [length_table(data), sample_table(data, each, seed)]
-    picture = Figure(data_figure(data, each, seed), f"{data.name}: training examples by class")
-    return Document(data.name, (*tables, picture), data=lambda: [table.as_data() for table in tables])
-
-
-def word_counts(texts: Texts) -> NDArray[np.int64]:
-    """The number of words of each training text, separated by white space."""
-    return np.array([len(text.split()) for text in texts.train.texts], np.int64)
+        blocks += [length_table(data), sample_table(data, per_class, seed)]
+    tables = list(blocks)
+    if isinstance(data, Images):
+        picture = contact_sheet(data, per_class, seed)
+        blocks.append(Figure(picture, f"{data.name}: training examples by class"))
+    return Document(data.name, tuple(blocks), data=lambda: [table.as_data() for table in tables])
 
 
 def length_table(data: Texts) -> Table:
     """A histogram of the lengths of the training texts."""
-    lengths = word_counts(data)
+    lengths = np.array([len(text.split()) for text in data.train.texts], np.int64)
     # The few longest texts would press all others into one bar.
     most = int(np.percentile(lengths, 99))
     edges = np.unique(np.linspace(0, most + 1, BARS + 1).astype(int))
@@ -86,35 +85,32 @@ def length_table(data: Texts) -> Table:
     return Table("Words per training text", ("words", "texts", ""), rows, [note])
 
 
-def sample_table(data: Texts, each: int, seed: int) -> Table:
+def sample_table(data: Texts, per_class: int, seed: int) -> Table:
     """Some training texts of each class."""
     rows = []
     for label, name in enumerate(data.classes[:MAX_CLASSES]):
-        for index in _sample(data.train.labels, label, each, seed):
+        for index in _sample_indices(data.train.labels, label, per_class, seed):
             text = data.train.texts[index]
             rows.append((printable(name), len(text.split()), printable(text)))
     return Table("Samples", ("class", "words", "text"), rows)
 
 
-def data_figure(data: Images | Texts, each: int, seed: int) -> Any:
-    """Training images by class, or a histogram of the lengths of the training texts by class."""
-    return _contact_sheet(data, each, seed) if isinstance(data, Images) else _length_histogram(data)
-
-
-def _contact_sheet(data: Images, each: int, seed: int) -> Any:
+def contact_sheet(data: Images | Texts, per_class: int, seed: int) -> Any:
+    """A picture of training images by class."""
+    if not isinstance(data, Images):
+        raise InputError(f"{data.name} holds texts; a picture is of images. Show it as html or markdown.")
     classes, (height, width), gap = data.classes[:MAX_CLASSES], data.size, 1
     tall, wide = height + gap, width + gap
-    canvas = np.full((len(classes) * tall - gap, each * wide - gap, data.channels), 255, np.uint8)
+    canvas = np.full((len(classes) * tall - gap, per_class * wide - gap, data.channels), 255, np.uint8)
     for row in range(len(classes)):
-        for column, index in enumerate(_sample(data.train.labels, row, each, seed)):
+        for column, index in enumerate(_sample_indices(data.train.labels, row, per_class, seed)):
             image = data.train.images[index].transpose(1, 2, 0)
             canvas[row * tall : row * tall + height, column * wide : column * wide + width] = image
-    figure, axes = new_plot(1.6 + 0.55 * each * width / height, 0.5 + 0.55 * len(classes))
+    figure, axes = new_plot(1.6 + 0.55 * per_class * width / height, 0.5 + 0.55 * len(classes))
     pixels = canvas[..., 0] if data.channels == 1 else canvas
     axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
-    axes.set_yticks(
-        [row * tall + height / 2 for row in range(len(classes))], [plain(name) for name in classes]
-    )
+    middles = [row * tall + height / 2 for row in range(len(classes))]
+    axes.set_yticks(middles, [plot_label(name) for name in classes])
     axes.set_xticks([])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
@@ -123,32 +119,18 @@ def _contact_sheet(data: Images, each: int, seed: int) -> Any:
     return figure
 
 
-def _length_histogram(data: Texts) -> Any:
-    lengths = word_counts(data)
-    most = int(np.percentile(lengths, 99)) + 1
-    step = max(1, most // 40)  # whole numbers of words in each bar, or the bars would differ
-    edges = [edge - 0.5 for edge in range(0, most + step + 1, step)]
-    figure, axes = new_plot(6, 3.5)
-    for label, name in enumerate(data.classes[:10]):
-        of_class = np.minimum(lengths[data.train.labels == label], most)
-        axes.hist(of_class, bins=edges, histtype="step", label=plain(name))
-    axes.set(xlabel="words (the longest 1% in the last bar)", ylabel="training texts", title=data.name)
-    axes.legend()
-    return figure
-
-
-def _sample(labels: NDArray[np.int64], label: int, each: int, seed: int) -> list[int]:
+def _sample_indices(labels: NDArray[np.int64], label: int, per_class: int, seed: int) -> list[int]:
     members = np.flatnonzero(labels == label)
-    return [int(index) for index in members[permutation(len(members), seed)[:each]]]
+    return [int(index) for index in members[permutation(len(members), seed)[:per_class]]]
 
 
-def plain(name: str, most: int = 20) -> str:
+def plot_label(name: str, most: int = 20) -> str:
     """A name for a plot: short, not read as a formula, and in the legend even with a leading _."""
     short = printable(name, most)
     return f"{' ' if short.startswith('_') else ''}{short}".replace("$", r"\$")
 
 
-def printable(text: str, most: int = LONGEST_SAMPLE) -> str:
+def printable(text: str, most: int = MAX_SAMPLE_LENGTH) -> str:
     """A text of unknown origin for the screen: one line, not too long, without control characters.
 
     >>> printable("so\\x1b[31m good\\n")

@@ -94,24 +94,24 @@ def _table_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterato
     tabs = path.suffix.lower() == ".tsv"
     dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
     lines = csv.reader(StringIO(text, newline=""), **dialect)
-    started = 1
+    first_line = 1
     try:
         first = next((fields for fields in lines if any(map(str.strip, fields))), [])
         header = [name.strip() for name in first]
         _check_separator(path, header, "," if tabs else ";\t|")
-        text_at, label_at = (header.index(name) for name in _choose_columns(path, header, columns))
-        started = lines.line_num + 1
+        text_column, label_column = (header.index(name) for name in _choose_columns(path, header, columns))
+        first_line = lines.line_num + 1
         for fields in lines:
             if fields and len(fields) != len(header):
                 raise InputError(
-                    f"{path}, line {started}: {len(fields)} fields; the header has {len(header)}: "
+                    f"{path}, line {first_line}: {len(fields)} fields; the header has {len(header)}: "
                     f"{', '.join(header)}. Put a text with commas, quotes or line breaks in quotes."
                 )
             if fields:
-                yield started, fields[text_at], fields[label_at]
-            started = lines.line_num + 1
+                yield first_line, fields[text_column], fields[label_column]
+            first_line = lines.line_num + 1
     except csv.Error as error:
-        raise InputError(f"{path}, line {started}: not well-formed: {error}.") from None
+        raise InputError(f"{path}, line {first_line}: not well-formed: {error}.") from None
 
 
 def _check_separator(path: Path, header: list[str], others: str) -> None:

@@ -75,22 +75,22 @@ class Tokenizer:
     def __init__(self, inner: PythonTokenizer, max_length: int) -> None:
         if max_length < 2:
             raise InputError(f"max_length {max_length}: expected at least 2 tokens.")
-        padding = next((name for name in PADDING_NAMES if name in inner.numbers), None)
+        padding = next((name for name in PADDING_NAMES if name in inner.token_ids), None)
         if padding is None:
             raise InputError(f"the tokenizer has no token for padding ({', '.join(PADDING_NAMES)}).")
         self.inner, self.max_length = inner, max_length
         inner.max_length = max_length  # a pretrained tokenizer.json may have one of its own
-        self.padding = inner.numbers[padding]
+        self.padding = inner.token_ids[padding]
 
     @property
     def vocabulary(self) -> int:
         """The number of tokens."""
-        return len(self.inner.numbers)
+        return len(self.inner.token_ids)
 
     def encode(self, texts: TextSplit | Sequence[str]) -> EncodedTexts:
         """All the texts as tokens; the labels of bare texts are 0."""
         split = texts if isinstance(texts, TextSplit) else TextSplit(texts, np.zeros(len(texts), np.int64))
-        pieces = [np.zeros(0, np.int32), *(np.array(self._ids(text), np.int32) for text in split.texts)]
+        pieces = [np.zeros(0, np.int32), *(np.array(self._encoded(text), np.int32) for text in split.texts)]
         lengths = [len(piece) for piece in pieces]
         starts = np.cumsum(lengths, dtype=np.int64)
         return EncodedTexts(np.concatenate(pieces), starts, split.labels, self.padding)
@@ -101,9 +101,10 @@ class Tokenizer:
         >>> train_tokenizer(["low lower", "low"], vocabulary=261).tokens("Lower")
         ['[CLS]', 'low', 'e', 'r']
         """
-        return [self.inner.word(number).strip() or self.inner.names[number] for number in self._ids(text)]
+        inner = self.inner
+        return [inner.token_text(n).strip() or inner.token_names[n] for n in self._encoded(text)]
 
-    def _ids(self, text: str) -> list[int]:
+    def _encoded(self, text: str) -> list[int]:
         """Both ends of what is too long."""
         ids, half = self.inner.encode(text, whole=True), self.max_length // 2
         return ids if len(ids) <= self.max_length else ids[: self.max_length - half] + ids[-half:]

@@ -2,6 +2,8 @@
 
 from headwork.documents.blocks import (
     Arithmetic,
+    Badge,
+    BadgeRow,
     Bar,
     Block,
     Card,
@@ -14,17 +16,15 @@ from headwork.documents.blocks import (
     Item,
     Items,
     Link,
-    Marked,
     Note,
-    Passage,
+    PandocText,
     Prose,
     Renderable,
     Slider,
-    Strip,
     Table,
     Value,
     Values,
     as_blocks,
 )
-from headwork.documents.plots import new_plot, save_plot, tint
-from headwork.documents.views import Attention, TintMap, Tints, Tokens
+from headwork.documents.plots import heat_colormap, new_plot, save_plot
+from headwork.documents.token_views import AttentionView, Heatmap, TokenHeatmaps, Tokens

@@ -7,6 +7,7 @@
 A document is made of parts: blocks, plain text (prose), a matplotlib figure, or anything ``Shown``.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,8 +15,8 @@ from functools import partialmethod
 from itertools import product
 from typing import Any
 
-from headwork.documents.style import PLAIN, Style
-from headwork.documents.views import Attention, Tints
+from headwork.documents.style import PLAIN, Style, escape_controls
+from headwork.documents.token_views import AttentionView, TokenHeatmaps
 from headwork.errors import format_shape
 
 CellIndex = tuple[int, ...]  # of a cell in a whole value
@@ -37,7 +38,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Marked:
+class Badge:
     """Words of a table's cell that stand out: "good", "bad", "part" or "open"; ``about`` says more."""
 
     text: str
@@ -46,10 +47,10 @@ class Marked:
 
 
 @dataclass(frozen=True)
-class Strip:
-    """Marked words side by side in one cell of a table, all as narrow as a sign; names stand upright."""
+class BadgeRow:
+    """Badge words side by side in one cell of a table, all as narrow as a sign; names stand upright."""
 
-    marks: tuple[Marked, ...]
+    marks: tuple[Badge, ...]
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Passage:
+class PandocText:
     """What somebody wrote themselves, as the tree that pandoc reads, with the pictures that it names."""
 
     tree: list[Any]
@@ -190,7 +191,7 @@ class Value:
         return tuple(axis for axis, at in zip(self.axes, index, strict=True) if at is None)
 
 
-def matrix_of(array: Any, index: tuple[int | None, ...]) -> Any:
+def select_matrix(array: Any, index: tuple[int | None, ...]) -> Any:
     """One of the matrices of an array, by its index."""
     return array[(*(slice(None) if at is None else at for at in index), ...)]
 
@@ -220,7 +221,7 @@ class Values:
     whole: bool = False
     level: int = 2
 
-    def every(self) -> list[Value]:
+    def all_values(self) -> list[Value]:
         return [value for _, values in self.groups for value in values]
 
     @property
@@ -258,11 +259,12 @@ class Renderable(ABC):
         """
         from headwork.documents.formats import find_format
 
-        return find_format(name).render(self.document(), style, fragment)
+        content = find_format(name).render(self.document(), style, fragment)
+        return escape_controls(content, colour=style.colour) if isinstance(content, str) else content
 
     def with_code(self, code: str) -> "Document":
         """The document with the code that makes it, for a reader who can run code."""
-        return replace(self.document(), cells=lambda: (Code(code, (self,)),))
+        return replace(self.document(), notebook_blocks=lambda: (Code(code, (self,)),))
 
     def to_text(self, style: Style = PLAIN) -> str:
         return str(self.render("text", style=style))
@@ -295,7 +297,7 @@ class Table(Renderable):
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
     notes: list[str] = field(default_factory=list)
-    more: Mapping[str, Any] = field(default_factory=dict)  # further entries of the JSON
+    extra_data: Mapping[str, Any] = field(default_factory=dict)  # further entries of the JSON
     summed: bool = False  # the last row is the sum of the others
 
     def document(self) -> "Document":
@@ -307,19 +309,19 @@ class Table(Renderable):
 
     def as_data(self) -> dict[str, Any]:
         rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-        return {"title": self.title, "rows": rows, "notes": list(self.notes), **self.more}
+        return {"title": self.title, "rows": rows, "notes": list(self.notes), **self.extra_data}
 
 
-TextBlock = Heading | Prose | Note | Items | Code | Passage | Details | Card
-Block = TextBlock | Values | Slider | Table | Figure | Tints | Attention
+TextBlock = Heading | Prose | Note | Items | Code | PandocText | Details | Card
+Block = TextBlock | Values | Slider | Table | Figure | TokenHeatmaps | AttentionView
 
 
 @dataclass(frozen=True)
 class Document(Renderable):
     """A title, a line about it, and parts.
 
-    ``data`` gives the JSON; without it the JSON is made from the blocks. ``cells`` gives the blocks for a
-    reader who can run code, where they are others.
+    ``data`` gives the JSON; without it the JSON is made from the blocks. ``notebook_blocks`` gives the
+    blocks for a reader who can run code, where they are others.
 
     >>> print(Document("Title", ("Words.",)))
     Title
@@ -332,7 +334,7 @@ class Document(Renderable):
     parts: tuple[Any, ...] = ()
     about: str = ""
     data: Callable[[], Any] | None = None
-    cells: "Callable[[], Iterable[Block]] | None" = None
+    notebook_blocks: "Callable[[], Iterable[Block]] | None" = None
 
     def document(self) -> "Document":
         return self
@@ -341,12 +343,21 @@ class Document(Renderable):
     def blocks(self) -> tuple[Block, ...]:
         return tuple(block for part in self.parts for block in as_blocks(part))
 
-    def opening(self, level: int = 1, *, title: bool = True) -> Iterator[Block]:
+    def title_blocks(self, level: int = 1, *, title: bool = True) -> Iterator[Block]:
         """The title as a heading, and the line about it."""
         if self.title and title:
             yield Heading(self.title, level)
         if self.about:
             yield Prose(self.about)
+
+
+def block_kind(block: Any) -> str:
+    """What its method in a renderer and its part of a template are called.
+
+    >>> block_kind(PandocText([]))
+    'pandoc_text'
+    """
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(block).__name__).lower()
 
 
 def as_blocks(part: Any) -> Iterator[Block]:
@@ -357,7 +368,7 @@ def as_blocks(part: Any) -> Iterator[Block]:
         yield part
     elif isinstance(part, Renderable):
         inner = part.document()
-        yield from inner.opening(3)
+        yield from inner.title_blocks(3)
         for block in inner.blocks:
             yield replace(block, level=max(block.level, 4)) if isinstance(block, Values) else block
     else:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from headwork.note import LAST_TAKEN, MATRIX, Step
 
 # The converter passes these three through as they are, so that text could become markup.
-SAFE = str.maketrans({"<": r"\lt ", ">": r"\gt ", "&": " "})
+MARKUP_SIGNS = str.maketrans({"<": r"\lt ", ">": r"\gt ", "&": " "})
 # Brackets round something low need not stretch, and sit better if they do not.
 LOW_BRACKETS = re.compile(r"\\left\(((?:(?!\\left|\\right|\\frac).)*)\\right\)")
 
@@ -26,23 +26,23 @@ def mathml(latex: str) -> Markup:
 
     # The converter reads letters in an operator's name, and nothing else.
     plain = re.sub(r"\\operatorname\{([^{}]*[^{}A-Za-z][^{}]*)\}", r"\\text{\1}", latex).replace(r"\_", "_")
-    text = convert(LOW_BRACKETS.sub(r"(\1)", plain).translate(SAFE))
+    text = convert(LOW_BRACKETS.sub(r"(\1)", plain).translate(MARKUP_SIGNS))
     text = re.sub(r"^<math[^>]*>", "<math>", text)
-    text = re.sub(r"&#x([0-9A-Fa-f]+);", _sign, text)
+    text = re.sub(r"&#x([0-9A-Fa-f]+);", _unescape, text)
     # A thin space around a function, except before its bracket; a minus after words or a bracket is a sign.
     text = re.sub(r"<(m[io])>([A-Za-z-]{2,})</\1>", r'<mo lspace="0.17em" rspace="0.17em">\2</mo>', text)
     text = re.sub(r' rspace="0.17em">([A-Za-z-]+</mo>(?:<mrow>)*<mo[^>]*>\()', r' rspace="0">\1', text)
     return Markup(re.sub(r"(</mtext>|\(</mo>)<mo>−</mo>", r'\1<mo form="prefix">−</mo>', text))
 
 
-def _sign(reference: re.Match[str]) -> str:
+def _unescape(reference: re.Match[str]) -> str:
     """A character in place of its number, but for those that mean something in HTML."""
     sign = chr(int(reference[1], 16))
     return reference[0] if sign in "<>&" else sign
 
 
 # LaTeX commands as plain text; any other command is its own name.
-SIGNS = {codepoint2name[ord(letter)]: letter for letter in "αβγδεθλμσφωΦΣ"} | {
+COMMAND_TEXTS = {codepoint2name[ord(letter)]: letter for letter in "αβγδεθλμσφωΦΣ"} | {
     "top": "T",
     "infty": "∞",
     "ldots": "...",
@@ -78,7 +78,7 @@ def plain_formula(latex: str) -> str:
         text = re.sub(r"\\sqrt\{([^{}]*)\}", r"sqrt(\1)", text)
         text = re.sub(r"([_^])\{([^{} +^-]{1,3}|-\w)\}", r"\1\2", text)  # a sum or a power keeps its brackets
         text = re.sub(r"([_^])\{([^{}]*)\}", r"\1(\2)", text)
-    text = re.sub(r"\\([A-Za-z]+)", lambda match: SIGNS.get(match[1], match[1]), text)
+    text = re.sub(r"\\([A-Za-z]+)", lambda match: COMMAND_TEXTS.get(match[1], match[1]), text)
     return re.sub(r" +", " ", text.replace("\\_", "_").replace("\\", "")).strip()
 
 
@@ -89,12 +89,12 @@ def formula_for(
     convention: str,
     missing: Collection[str] = (),
     path: str = "",
-    taken: Mapping[str, str] | None = None,
+    earlier_symbols: Mapping[str, str] | None = None,
 ) -> str:
     r"""A step's formula with each matrix as the convention applies it, without the inputs that are missing.
 
-    Where it chooses among steps, the last of them before it counts, here or further out: ``taken`` has the
-    symbols of the steps before it, in order.
+    Where it chooses among steps, the last of them before it counts, here or further out:
+    ``earlier_symbols`` has those of the steps before it, in order.
 
     >>> formula_for(Step("query", "Q", "X {W_q}", "", "{W_q} X"), columns=False, convention="W x")
     'X W_q^\\top'
@@ -107,7 +107,9 @@ def formula_for(
     def last(match: re.Match[str]) -> str:
         names = match[1].replace("block <", f"block {int(block[1]) - 1 if block else ''}").split(",")
         paths = {scope + name for scope in scopes for name in names}
-        return [match[2], *(symbol for before, symbol in (taken or {}).items() if before in paths)][-1]
+        return [match[2], *(symbol for before, symbol in (earlier_symbols or {}).items() if before in paths)][
+            -1
+        ]
 
     formula = LAST_TAKEN.sub(last, formula)
     for name in missing:
@@ -115,5 +117,5 @@ def formula_for(
         formula = re.sub(rf" \+ {re.escape(name)}(?![\w^'])", "", formula)
         formula = formula.replace(f" {{{name}}}", "").replace(f"{{{name}}} ", "")
         formula = formula.removeprefix(f"{name} ") if name.startswith("\\") else formula
-    turned = (convention == "W x") != columns
-    return MATRIX.sub(r"\1^\\top" if turned else r"\1", formula)
+    transposed = (convention == "W x") != columns
+    return MATRIX.sub(r"\1^\\top" if transposed else r"\1", formula)

@@ -17,17 +17,17 @@ from headwork.errors import InputError
 Tree = list[Any]  # the blocks of a text
 VERSION = [1, 23, 1]
 SECONDS, HEAP_OVERFLOW = 300, 251  # by the clock; what pandoc ends with
-WRITTEN, OURS = (4, "250M"), (60, "2000M")  # processor time and memory, by whose text it is
+USER_LIMITS, OWN_LIMITS = (4, "250M"), (60, "2000M")  # processor time and memory, by whose text it is
 # Markdown in which nothing is raw: no HTML, no LaTeX but formulas.
 READERS = {"latex": "latex", "markdown": "markdown-raw_html-raw_tex-raw_attribute-yaml_metadata_block"}
-SPLIT = "\u2063split\u2063"
+SEPARATOR = "\u2063split\u2063"
 
 
 def convert(text: str, reader: str, writer: str, *options: str) -> tuple[str, list[str]]:
     """A text in another format, and what pandoc says of parts that it could not read or write."""
     import pypandoc
 
-    seconds, memory = WRITTEN if reader in READERS.values() else OURS
+    seconds, memory = USER_LIMITS if reader in READERS.values() else OWN_LIMITS
     command = [pypandoc.get_pandoc_path(), "--sandbox", "--verbose", "--wrap=none", *options]
     command += ["--from", reader, "--to", writer, "+RTS", f"-M{memory}", "-RTS"]
     if os.name == "posix":
@@ -54,18 +54,18 @@ def read_tree(text: str, syntax: str) -> tuple[Tree, list[str]]:
 
 def write_tree(tree: Tree, writer: str, *options: str) -> str:
     """A tree in a format that pandoc writes."""
-    return convert(_whole(tree), "json", writer, *options)[0].rstrip("\n")
+    return convert(_pandoc_json(tree), "json", writer, *options)[0].rstrip("\n")
 
 
-def change_tree(tree: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
+def map_tree(tree: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
     """A copy of a tree; ``change`` gives what stands in place of an element, None for nothing."""
     if isinstance(tree, list):
-        kept = (change_tree(part, change) for part in tree)
-        return [part for part, was in zip(kept, tree, strict=True) if part is not None or was is None]
+        parts = (map_tree(part, change) for part in tree)
+        return [part for part, was in zip(parts, tree, strict=True) if part is not None or was is None]
     if not isinstance(tree, dict):
         return tree
     changed = change(tree) if "t" in tree else tree
-    return changed and {name: change_tree(part, change) for name, part in changed.items()}
+    return changed and {name: map_tree(part, change) for name, part in changed.items()}
 
 
 def with_pictures(tree: Tree, pictures: Mapping[str, bytes]) -> Any:
@@ -79,24 +79,27 @@ def with_pictures(tree: Tree, pictures: Mapping[str, bytes]) -> Any:
         source = f"data:image/{kind};base64,{base64.b64encode(pictures[name]).decode()}"
         return {"t": "Image", "c": [attributes, words, [source, title]]}
 
-    return change_tree(tree, embed)
+    return map_tree(tree, embed)
 
 
-def typst_formulas(formulas: Sequence[str]) -> tuple[list[str], list[str]]:
+def latex_to_typst(formulas: Sequence[str]) -> tuple[list[str], list[str]]:
     """LaTeX formulas as Typst shows them, and those that could not be read: these stand as they are."""
     cells: Tree = []
     for latex in formulas:
         kind = "DisplayMath" if latex.startswith("\n") else "InlineMath"
-        cells += [_para({"t": "Math", "c": [{"t": kind}, latex.strip()]}), _para({"t": "Str", "c": SPLIT})]
-    text, _ = convert(_whole(cells), "json", "typst")
-    written = [part.strip() for part in text.split(SPLIT)[: len(formulas)]]
-    unread = [latex for latex, typst in zip(formulas, written, strict=True) if not typst.startswith("$")]
-    return written, unread
+        cells += [
+            _para({"t": "Math", "c": [{"t": kind}, latex.strip()]}),
+            _para({"t": "Str", "c": SEPARATOR}),
+        ]
+    text, _ = convert(_pandoc_json(cells), "json", "typst")
+    written = [part.strip() for part in text.split(SEPARATOR)[: len(formulas)]]
+    unreadable = [latex for latex, typst in zip(formulas, written, strict=True) if not typst.startswith("$")]
+    return written, unreadable
 
 
 def _para(*inlines: dict[str, Any]) -> dict[str, Any]:
     return {"t": "Para", "c": list(inlines)}
 
 
-def _whole(tree: Iterable[Any]) -> str:
+def _pandoc_json(tree: Iterable[Any]) -> str:
     return json.dumps({"pandoc-api-version": VERSION, "meta": {}, "blocks": list(tree)})

@@ -23,7 +23,7 @@ def plot_svg(plot: Any, alt: str = "") -> Markup:
     >>> str(plot_svg(Figure(), "nothing")).startswith('<svg role="img" aria-label="nothing"')
     True
     """
-    text = draw(plot, "svg").decode()
+    text = figure_bytes(plot, "svg").decode()
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
     # Ids of several plots in one page must not meet.
     mark = sha256(text.encode()).hexdigest()[:8]
@@ -41,7 +41,7 @@ def new_plot(width: float, height: float, rows: int = 1, columns: int = 1, **opt
     return figure, figure.subplots(rows, columns, **options)
 
 
-def tint() -> Any:
+def heat_colormap() -> Any:
     """The colours of a heat map, from nothing to blue: what stands on it can be read, in light and dark."""
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -53,10 +53,10 @@ def save_plot(plot: Any, path: str | Path) -> Path:
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in NO_METADATA:
         raise unknown_name("kind of picture", Path(path).suffix or path, [".png", ".svg"])
-    return write_atomic(path, draw(plot, kind))
+    return write_atomic(path, figure_bytes(plot, kind))
 
 
-def draw(plot: Any, kind: str) -> bytes:
+def figure_bytes(plot: Any, kind: str) -> bytes:
     """A figure as the bytes of an SVG or PNG file."""
     import matplotlib
 

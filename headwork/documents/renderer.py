@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from headwork.documents import blocks
-from headwork.documents.blocks import Formula, Link, Value, as_blocks, matrix_of
+from headwork.documents.blocks import Formula, Link, Value, as_blocks, block_kind, select_matrix
 from headwork.documents.formulas import plain_formula
-from headwork.documents.pandoc import write_tree
-from headwork.documents.writing import (
+from headwork.documents.number_format import (
     LONGEST_EXACT,
-    column_blocks,
+    column_slices,
     definitions,
     number_latex,
     visible_indices,
 )
+from headwork.documents.pandoc import write_tree
 from headwork.numbers.operations import map_cells
 
 EM = 5.3  # points: a letter, roughly
@@ -29,10 +29,10 @@ class Renderer(ABC):
 
     pandoc_format = "plain"  # its name among pandoc's writers
 
-    def pieces(self, blocks: Iterable[blocks.Block]) -> Iterator[str]:
+    def render_blocks(self, blocks: Iterable[blocks.Block]) -> Iterator[str]:
         """The blocks, one after another."""
         for block in blocks:
-            yield from getattr(self, type(block).__name__.lower())(block)
+            yield from getattr(self, block_kind(block))(block)
 
     @abstractmethod
     def text(self, words: str) -> str:
@@ -61,7 +61,7 @@ class Renderer(ABC):
         if not block.output:
             yield from self.listing(block.text)
         for part in block.output:
-            yield from self.listing(part) if isinstance(part, str) else self.pieces(as_blocks(part))
+            yield from self.listing(part) if isinstance(part, str) else self.render_blocks(as_blocks(part))
 
     def prose(self, block: blocks.Prose) -> Iterator[str]:
         yield self.inline(block.text)
@@ -70,29 +70,29 @@ class Renderer(ABC):
     def listing(self, text: str) -> Iterator[str]:
         """Text whose lines and spaces count."""
 
-    def passage(self, block: blocks.Passage) -> Iterator[str]:
+    def pandoc_text(self, block: blocks.PandocText) -> Iterator[str]:
         """What pandoc writes of a passage."""
         yield write_tree(block.tree, self.pandoc_format)
 
     def slider(self, block: blocks.Slider) -> Iterator[str]:
-        yield from self.pieces(block.parts())
+        yield from self.render_blocks(block.parts())
 
-    def attention(self, block: "blocks.Attention | blocks.Tints") -> Iterator[str]:
+    def attention_view(self, block: "blocks.AttentionView | blocks.TokenHeatmaps") -> Iterator[str]:
         """What only a page can draw, as a table."""
-        yield from self.pieces([blocks.Table("", *block.rows())])
+        yield from self.render_blocks([blocks.Table("", *block.rows())])
 
-    tints = attention
+    token_heatmaps = attention_view
 
     def details(self, block: blocks.Details) -> Iterator[str]:
-        yield from self.pieces([blocks.Prose(f"{block.summary}:"), *block.blocks])
+        yield from self.render_blocks([blocks.Prose(f"{block.summary}:"), *block.blocks])
 
     def card(self, block: blocks.Card) -> Iterator[str]:
         """An item, and the blocks below it."""
         yield from self.items(blocks.Items((blocks.Item(block.text, block.name, block.verdict, block.good),)))
-        yield from self.pieces(block.blocks)
+        yield from self.render_blocks(block.blocks)
 
     def notes(self, notes: Iterable[str]) -> Iterator[str]:
-        return self.pieces(blocks.Note(text) for text in notes)
+        return self.render_blocks(blocks.Note(text) for text in notes)
 
     @abstractmethod
     def values(self, block: blocks.Values) -> Iterator[str]: ...
@@ -105,10 +105,10 @@ class Renderer(ABC):
         """A cell of a table."""
 
 
-class Typeset(Renderer):
+class FormulaRenderer(Renderer):
     """A format that sets formulas: values one after another, a table between its title and its notes."""
 
-    widest = math.inf  # points of a matrix; a wider one is broken into blocks of columns
+    max_width = math.inf  # points of a matrix; a wider one is broken into blocks of columns
 
     @abstractmethod
     def strong(self, words: str) -> str:
@@ -119,7 +119,7 @@ class Typeset(Renderer):
         """A formula on a line of its own."""
 
     @abstractmethod
-    def opening(self, value: blocks.Value, level: int) -> Iterator[str]:
+    def value_heading(self, value: blocks.Value, level: int) -> Iterator[str]:
         """The name of a value, its formula and its size."""
 
     @abstractmethod
@@ -130,9 +130,9 @@ class Typeset(Renderer):
         """Title and options, then one value after another, with what to beware of at the end."""
         yield from (self.strong(block.title),) if block.title else ()
         yield from (self.text(block.settings),) if block.options else ()
-        for value in block.every():
-            yield from self.opening(value, block.level)
-            yield from map(self.display, matrix_lines(value, block.whole, self.widest))
+        for value in block.all_values():
+            yield from self.value_heading(value, block.level)
+            yield from map(self.display, matrix_lines(value, block.whole, self.max_width))
             yield from map(self.display, definitions(value, latex=True))
         yield from self.notes(block.warnings)
 
@@ -143,21 +143,21 @@ class Typeset(Renderer):
 
 
 # --- matrices as formulas: exact and in decimals, in as many parts as fit a line -----------------
-def matrix_lines(value: Value, whole: bool, widest: float) -> Iterator[str]:
+def matrix_lines(value: Value, whole: bool, max_width: float) -> Iterator[str]:
     """Each matrix in as many formulas as it takes: exact and decimals on a line, or blocks of columns."""
     for caption, index in value.matrices():
         name = [rf"\text{{{caption}: }} ".replace("_", r"\_")] if caption else []
-        parts = [_visible(cells, whole) for cells in _parts(value, index)]
-        if sum(sum(_widths(cells)) for cells in parts) <= widest:
+        parts = [_truncated(cells, whole) for cells in _number_forms(value, index)]
+        if sum(sum(_widths(cells)) for cells in parts) <= max_width:
             yield "".join([*name, r" \approx ".join(map(_bmatrix, parts))])
             continue
         for number, cells in enumerate(parts):
             relation = [r"\approx "] if number else []
-            spans = list(column_blocks(_widths(cells), widest))
+            spans = list(column_slices(_widths(cells), max_width))
             for span in spans:
                 columns = rf"\text{{columns {span.start} to {span.stop - 1}: }} "
-                held = [columns] if len(spans) > 1 else []
-                yield "".join([*name, *relation, *held, _bmatrix([row[span] for row in cells])])
+                label = [columns] if len(spans) > 1 else []
+                yield "".join([*name, *relation, *label, _bmatrix([row[span] for row in cells])])
 
 
 def _widths(cells: Sequence[Sequence[str]]) -> list[float]:
@@ -167,19 +167,19 @@ def _widths(cells: Sequence[Sequence[str]]) -> list[float]:
     ]
 
 
-def _parts(value: Value, index: tuple[int | None, ...]) -> list[Any]:
+def _number_forms(value: Value, index: tuple[int | None, ...]) -> list[Any]:
     """The numbers of a matrix in LaTeX: exact, and in decimals where those say more."""
-    numbers, written = (
-        np.atleast_2d(matrix_of(value.values, index)),
+    numbers, format_number = (
+        np.atleast_2d(select_matrix(value.values, index)),
         partial(number_latex, digits=value.digits),
     )
     if value.exact is None:
-        return [map_cells(written, numbers)]
-    exact = np.atleast_2d(matrix_of(value.exact, index))
+        return [map_cells(format_number, numbers)]
+    exact = np.atleast_2d(select_matrix(value.exact, index))
     first = np.vectorize(partial(_number, digits=value.digits), [object])(exact, numbers)
     if any(x is None for x in numbers.flat) or all(x.is_Integer or x.is_infinite for x in exact.flat):
         return [first]
-    return [first, map_cells(written, numbers)]
+    return [first, map_cells(format_number, numbers)]
 
 
 def _number(value: Any, decimal: Any, digits: int) -> str:
@@ -190,7 +190,7 @@ def _number(value: Any, decimal: Any, digits: int) -> str:
     return number_latex(decimal if too_long else value, digits)
 
 
-def _visible(cells: Any, whole: bool) -> list[list[str]]:
+def _truncated(cells: Any, whole: bool) -> list[list[str]]:
     rows, columns = (range(n) if whole else visible_indices(n) for n in cells.shape)
     return [[r"\cdots" if i is None or j is None else cells[i, j] for j in columns] for i in rows]
 

@@ -35,10 +35,12 @@ class Style:
 PLAIN = Style()
 
 
-def spelled_out(text: str, *, colour: bool) -> str:
+def escape_controls(text: str, *, colour: bool) -> str:
     """Text without signs that a terminal obeys, other than our own where there is colour.
 
-    >>> spelled_out("a\\x1b[2J", colour=True)
+    They become escapes as JSON has them, so that JSON stays the same.
+
+    >>> escape_controls("a\\x1b[2J", colour=True)
     'a\\\\u001b[2J'
     """
     return CONTROLS.sub(lambda m: m[1] if m[1] and colour else f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)

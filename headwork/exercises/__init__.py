@@ -3,7 +3,6 @@
 The key of an exercise is the recorded trace; a misconception is an edit of one step of it.
 """
 
-from headwork.exercises import kinds  # registers them
 from headwork.exercises.exercise import Exercise
+from headwork.exercises.exercise_files import exercise_from, read_exercise
 from headwork.exercises.generation import generate, kind_slugs
-from headwork.exercises.reading import exercise_from, read_exercise

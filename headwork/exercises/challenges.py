@@ -3,14 +3,15 @@
 Any answer that works when it is run is right. A challenge has fields to fill in and a verdict that runs them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from headwork.errors import InputError
-from headwork.exercises.draws import Draws, matrix_text
+from headwork.exercises.seeded_random import SeededRandom, matrix_text
+from headwork.files import load_package_toml
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 
@@ -19,11 +20,6 @@ TOLERANCE = 0.01  # between the weights and the target
 MAX_SIZE = 64
 SMALL, LARGE = 0.1, 10.0  # lengths of a perturbation
 NOTICEABLE = 0.25  # change of a weight
-BUILD = (
-    "Give queries, keys and beta so that the attention weights softmax(beta Q K^T) are the target "
-    f"to within {TOLERANCE}."
-)
-REFUTE = "This claim is false. Give a counter-example."
 
 
 class Verdict(NamedTuple):
@@ -43,8 +39,6 @@ def _fails(cause: str, evidence: str) -> Verdict:
 
 
 Values = Mapping[str, Any]
-Draw = Callable[[Draws], dict[str, Any]]
-Judge = Callable[[Values, Values], Verdict]  # from the inputs of the exercise and the answer
 
 
 @dataclass(frozen=True)
@@ -54,31 +48,24 @@ class Challenge:
     slug: str
     question: str
     fields: Mapping[str, str]
-    draw: Draw
-    verdict: Judge
 
+    def draw(self, random: SeededRandom) -> dict[str, Any]:
+        """The inputs: the weights to be reached, where there are some."""
+        target = TARGETS.get(self.slug)
+        return {"target": matrix_text(target(random))} if target else {}
 
-CHALLENGES: dict[str, Challenge] = {}
-HEAD = {
-    "query": "one row per query",
-    "key": "one row per key, as wide as the queries",
-    "beta": "a number, or oo for infinity",
-}
-DELTA = {"delta": "one row per key"}
-
-
-def _refutation(fields: Mapping[str, str]) -> Callable[[Judge], Judge]:
-    """Register a verdict under its function's name; its docstring is the question."""
-
-    def register(verdict: Judge) -> Judge:
-        slug = verdict.__name__.replace("_", "-")
-        question = " ".join((verdict.__doc__ or "").split()).format(
-            REFUTE=REFUTE, SMALL=SMALL, NOTICEABLE=NOTICEABLE, LARGE=LARGE
-        )
-        CHALLENGES[slug] = Challenge(slug, question, fields, lambda draws: {}, verdict)
+    def verdict(self, inputs: Values, answer: Values) -> Verdict:
+        """Run an answer; ``inputs`` are those of the exercise."""
+        judge = _reaches_target if self.slug in TARGETS else globals()[self.slug.replace("-", "_")]
+        verdict: Verdict = judge(inputs, answer)
         return verdict
 
-    return register
+
+LIMITS = {"TOLERANCE": TOLERANCE, "SMALL": SMALL, "LARGE": LARGE, "NOTICEABLE": NOTICEABLE}
+CHALLENGES = {
+    slug: Challenge(slug, " ".join(entry["question"].split()).format(**LIMITS), entry["fields"])
+    for slug, entry in load_package_toml(__file__, "challenges.toml").items()
+}
 
 
 def _weights(query: Any, key: Any, beta: Any) -> Any:
@@ -116,46 +103,40 @@ def _reaches_target(inputs: Values, answer: Values) -> Verdict:
     return _fails("unknown", result)
 
 
-def _draw_identity(draws: Draws) -> dict[str, Any]:
-    return {"target": matrix_text(np.eye(draws.integer(3, 5), dtype=int).tolist())}
+def _identity(random: SeededRandom) -> Any:
+    return np.eye(random.integer(3, 5), dtype=int).tolist()
 
 
-def _draw_permutation(draws: Draws) -> dict[str, Any]:
-    count = draws.integer(3, 5)
+def _permutation(random: SeededRandom) -> Any:
+    count = random.integer(3, 5)
     while True:
-        matrix = np.eye(count, dtype=int)[draws.shuffled(range(count))]
+        matrix = np.eye(count, dtype=int)[random.shuffled(range(count))]
         # An order that is its own inverse cannot tell a matrix from its transpose.
         if not np.array_equal(matrix, matrix.T):
-            return {"target": matrix_text(matrix.tolist())}
+            return matrix.tolist()
 
 
-def _draw_means(draws: Draws) -> dict[str, Any]:
-    span, count = draws.integer(2, 3), draws.integer(2, 3)
+def _running_mean(random: SeededRandom) -> Any:
+    span, count = random.integer(2, 3), random.integer(2, 3)
     keys = range(count + span - 1)
-    rows = [[f"1/{span}" if i <= j < i + span else "0" for j in keys] for i in range(count)]
-    return {"target": matrix_text(rows)}
+    return [[f"1/{span}" if i <= j < i + span else "0" for j in keys] for i in range(count)]
 
 
-def _draw_first(draws: Draws) -> dict[str, Any]:
-    count = draws.integer(3, 5)
-    return {"target": matrix_text([[1] + [0] * (count - 1)] * count)}
+def _first_token(random: SeededRandom) -> Any:
+    count = random.integer(3, 5)
+    return [[1] + [0] * (count - 1)] * count
 
 
-for _slug, _draw, _goal in (
-    ("construct-identity", _draw_identity, "the identity: every token takes its own value."),
-    ("construct-permutation", _draw_permutation, "a permutation of the tokens."),
-    ("construct-running-mean", _draw_means, "a running mean: each query averages neighbouring keys."),
-    ("construct-first-token", _draw_first, "a copy of the first token: every token attends to it alone."),
-):
-    CHALLENGES[_slug] = Challenge(_slug, f"Make attention {_goal} {BUILD}", HEAD, _draw, _reaches_target)
+TARGETS = {
+    "construct-identity": _identity,
+    "construct-permutation": _permutation,
+    "construct-running-mean": _running_mean,
+    "construct-first-token": _first_token,
+}
 
 
 # --- refute -------------------------------------------------------------------------------------------
-@_refutation({**HEAD, **DELTA})
 def refute_small_perturbation(inputs: Values, answer: Values) -> Verdict:
-    """'A small perturbation of a key is harmless, whatever beta is.' {REFUTE} Delta has one row per key, each
-    row at most {SMALL} long; some weight must change by at least {NOTICEABLE}.
-    """
     query, key, beta, delta = (answer[name] for name in ("query", "key", "beta", "delta"))
     if delta.shape != key.shape:
         return _fails("shape", "delta must have the shape of the keys")
@@ -169,9 +150,7 @@ def refute_small_perturbation(inputs: Values, answer: Values) -> Verdict:
     return _fails("no-near-tie", f"{result}: take a near-tie and a larger beta")
 
 
-@_refutation({"tokens": "one row per token", "beta": HEAD["beta"]})
 def refute_own_token_wins(inputs: Values, answer: Values) -> Verdict:
-    """'In self-attention every token attends most to itself.' {REFUTE} Take q = k = x, no projections."""
     weights = _weights(answer["tokens"], answer["tokens"], answer["beta"])
     for row, own in enumerate(np.diag(weights)):
         if weights[row].max() > own + 1e-9:
@@ -183,9 +162,7 @@ def refute_own_token_wins(inputs: Values, answer: Values) -> Verdict:
     )
 
 
-@_refutation({"key": "one row per key", "value": "one row per key, as wide as the keys"})
 def refute_mean_of_keys(inputs: Values, answer: Values) -> Verdict:
-    """'For beta -> 0 attention averages the keys.' {REFUTE} Keys and values of one shape, other means."""
     key, value = answer["key"], answer["value"]
     if key.shape != value.shape or key.ndim != 2:
         return _fails("shape", "give keys and values as matrices of one shape")
@@ -195,9 +172,7 @@ def refute_mean_of_keys(inputs: Values, answer: Values) -> Verdict:
     return _fails("means-agree", "here the mean of the values is that of the keys")
 
 
-@_refutation({"matrix": "one 1 in every row and column, else 0"})
 def refute_permutation_diagonal(inputs: Values, answer: Values) -> Verdict:
-    """'The matrix of a permutation has no 1 on its diagonal.' {REFUTE}"""
     matrix = answer["matrix"]
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not set(matrix.flat) <= {0.0, 1.0}:
         return _fails("no-permutation", "a permutation's matrix is square and holds only 0 and 1")
@@ -209,12 +184,7 @@ def refute_permutation_diagonal(inputs: Values, answer: Values) -> Verdict:
     return _fails("claim-holds-here", "this one has no 1 on its diagonal, so it does not refute the claim")
 
 
-@_refutation({**HEAD, **DELTA})
 def refute_large_perturbation(inputs: Values, answer: Values) -> Verdict:
-    """'A large perturbation of a key makes that key dominate.' {REFUTE} Delta has one row per key; exactly
-    one row is not zero, and it is at least {LARGE:g} long; that key must get less than half of some query's
-    weight.
-    """
     delta = answer["delta"]
     if delta.shape != answer["key"].shape or delta.ndim != 2:
         return _fails("shape", "delta must have the shape of the keys")
@@ -229,11 +199,7 @@ def refute_large_perturbation(inputs: Values, answer: Values) -> Verdict:
     return _fails("claim-holds-here", hint)
 
 
-@_refutation({"query": "one column per token", "key": "one column per token"})
 def refute_columns(inputs: Values, answer: Values) -> Verdict:
-    """'With one token per column, Q K^T compares the tokens.' {REFUTE} Give Q and K with one token per
-    column, such that the shape of Q K^T shows it.
-    """
     query, key = answer["query"], answer["key"]
     if query.ndim != 2 or query.shape != key.shape:
         return _fails("shape", "give Q and K as matrices of one shape, one column per token")

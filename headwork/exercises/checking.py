@@ -12,44 +12,44 @@ from headwork.documents import Document, Item, Items, Renderable
 from headwork.errors import HeadworkError
 from headwork.exercises.case import Steps
 from headwork.exercises.exercise import Exercise
-from headwork.exercises.misconceptions import MISCONCEPTIONS, applicable, run_with_mistakes, same
+from headwork.exercises.misconceptions import MISCONCEPTIONS, applicable, run_with_mistakes, same_values
 from headwork.readings.notebook_cells import array_text
 
-MOVES = (1, -1, 2, -2)
-MAX_CHANGES = 400  # entries times moves tried
+ENTRY_CHANGES = (1, -1, 2, -2)
+MAX_TRIALS = 400  # entries times moves tried
 
 
 @dataclass(frozen=True)
 class Detection:
-    """Known mistakes: detected (with the asked step that changes first), hidden, and alike in pairs."""
+    """Known mistakes: detected (with the asked step that changes first), undetected, and alike in pairs."""
 
     detected: dict[str, str]
-    hidden: tuple[str, ...]
-    alike: tuple[tuple[str, str], ...]
+    undetected: tuple[str, ...]
+    indistinguishable: tuple[tuple[str, str], ...]
 
     @property
-    def score(self) -> tuple[int, int]:
-        """How many mistakes are hidden, and how many pairs are alike: less is better."""
-        return len(self.hidden), len(self.alike)
+    def unrevealed(self) -> tuple[int, int]:
+        """How many mistakes are undetected, and how many pairs are alike: less is better."""
+        return len(self.undetected), len(self.indistinguishable)
 
 
 def first_change(exercise: Exercise, steps: Steps, within: float) -> str | None:
     """The first asked step that differs from the key."""
     key = exercise.key
-    changed = (path for path in exercise.asked if path in steps and not same(steps[path], key[path], within))
-    return next(changed, None)
+    present = (path for path in exercise.asked if path in steps)
+    return next((path for path in present if not same_values(steps[path], key[path], within)), None)
 
 
 def detect(exercise: Exercise) -> Detection:
     """What these numbers show of each known mistake.
 
     >>> from headwork.exercises import generate
-    >>> detect(generate("output-size", 1)).hidden
+    >>> detect(generate("output-size", 1)).undetected
     ()
     """
     within = 2 * 10.0 ** (1 - exercise.digits)  # closer numbers may look alike once rounded to a digit less
     detected: dict[str, str] = {}
-    hidden: list[str] = []
+    undetected: list[str] = []
     runs: dict[str, Steps] = {}
     for mistake in applicable(exercise.case, exercise.key):
         steps = run_with_mistakes(exercise.case, mistake) if mistake.chosen_for else None
@@ -57,21 +57,21 @@ def detect(exercise: Exercise) -> Detection:
             continue
         path = first_change(exercise, steps, within)
         if path is None or np.isnan(steps[path]).any():
-            hidden.append(mistake.slug)
+            undetected.append(mistake.slug)
         else:
             detected[mistake.slug], runs[mistake.slug] = path, steps
-    alike = [
+    indistinguishable = [
         (a, b)
         for a, b in combinations(detected, 2)
         if detected[a] == detected[b]
-        and all(same(runs[a][path], runs[b][path], within) for path in exercise.asked)
+        and all(same_values(runs[a][path], runs[b][path], within) for path in exercise.asked)
     ]
-    return Detection(detected, tuple(hidden), tuple(alike))
+    return Detection(detected, tuple(undetected), tuple(indistinguishable))
 
 
 @dataclass(frozen=True)
-class Change:
-    """One entry changed: the input, its index, both numbers, and what is then still hidden or alike."""
+class EntryChange:
+    """One entry changed: the input, its index, both numbers, and what is then still undetected or alike."""
 
     name: str
     index: tuple[int, ...]
@@ -85,34 +85,34 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Check(Renderable):
+class NumbersCheck(Renderable):
     """What an exercise's numbers reveal, and the change of one entry that reveals most."""
 
     exercise: Exercise
     detection: Detection
-    change: Change | None
+    change: EntryChange | None
 
     @property
     def good(self) -> bool:
-        return self.detection.score == (0, 0)
+        return self.detection.unrevealed == (0, 0)
 
     def document(self) -> Document:
-        hidden = (f"{_name(slug)}: {MISCONCEPTIONS[slug].sentence}" for slug in self.detection.hidden)
-        alike = (f"{_name(a)} and {_name(b)}" for a, b in self.detection.alike)
+        undetected = (f"{_name(slug)}: {MISCONCEPTIONS[slug].sentence}" for slug in self.detection.undetected)
+        indistinguishable = (f"{_name(a)} and {_name(b)}" for a, b in self.detection.indistinguishable)
         parts: list[Any] = [f"{len(self.detection.detected)} known mistakes change an asked step."]
-        if self.detection.hidden:
-            parts += ["These numbers cannot reveal:", Items(tuple(map(Item, hidden)))]
-        if self.detection.alike:
-            parts += ["These numbers cannot tell apart:", Items(tuple(map(Item, alike)))]
+        if self.detection.undetected:
+            parts += ["These numbers cannot reveal:", Items(tuple(map(Item, undetected)))]
+        if self.detection.indistinguishable:
+            parts += ["These numbers cannot tell apart:", Items(tuple(map(Item, indistinguishable)))]
         if self.good:
             parts.append("Every known mistake shows, and each differs from the others.")
         elif self.change is None:
             parts.append("No change of a single entry by 1 or 2 reveals more.")
         else:
-            left = [_name(slug) for slug in self.change.detection.hidden]
-            left += [f"{_name(a)} = {_name(b)}" for a, b in self.change.detection.alike]
-            rest = f" Then still hidden: {', '.join(left)}." if left else ""
-            parts.append(f"The smallest change that reveals more: {self.change}.{rest}")
+            left = [_name(slug) for slug in self.change.detection.undetected]
+            left += [f"{_name(a)} = {_name(b)}" for a, b in self.change.detection.indistinguishable]
+            remaining = f" Then still hidden: {', '.join(left)}." if left else ""
+            parts.append(f"The smallest change that reveals more: {self.change}.{remaining}")
         return Document(self.exercise.title or self.exercise.mechanism, tuple(parts))
 
 
@@ -120,33 +120,33 @@ def _name(slug: str) -> str:
     return slug.replace("-", " ")
 
 
-def check(exercise: Exercise) -> Check:
+def check(exercise: Exercise) -> NumbersCheck:
     """Look for mistakes that the numbers hide, and for a change of one entry that reveals them.
 
     >>> own = Exercise("self-attention", {"tokens": "1 0; 0 1", "W_q": "1 0; 0 1"}, {"beta": 1}, {"query": 1})
-    >>> "matrix-transposed" in check(own).detection.hidden
+    >>> "matrix-transposed" in check(own).detection.undetected
     True
     """
     detection = detect(exercise)
-    best: Change | None = None
-    score = detection.score
+    best: EntryChange | None = None
+    score = detection.unrevealed
     if score != (0, 0):
         for change in _changes(exercise):
-            if change.detection.score < score:
-                best, score = change, change.detection.score
+            if change.detection.unrevealed < score:
+                best, score = change, change.detection.unrevealed
                 if score == (0, 0):
                     break
-    return Check(exercise, detection, best)
+    return NumbersCheck(exercise, detection, best)
 
 
-def _changes(exercise: Exercise) -> Iterator[Change]:
+def _changes(exercise: Exercise) -> Iterator[EntryChange]:
     tried = 0
-    for move in MOVES:
+    for move in ENTRY_CHANGES:
         for name, value in exercise.trace.inputs.items():
             array = value.tensor.array
             for index in np.ndindex(array.shape):
                 tried += 1
-                if tried > MAX_CHANGES:
+                if tried > MAX_TRIALS:
                     return
                 moved = array.copy()
                 moved[index] += move
@@ -156,6 +156,8 @@ def _changes(exercise: Exercise) -> Iterator[Change]:
                         np.isfinite(other.key[path]).all() or not math.isfinite(exercise.key[path].sum())
                         for path in other.asked
                     ):
-                        yield Change(name, index, float(array[index]), float(moved[index]), detect(other))
+                        yield EntryChange(
+                            name, index, float(array[index]), float(moved[index]), detect(other)
+                        )
                 except HeadworkError:
                     continue

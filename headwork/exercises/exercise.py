@@ -12,7 +12,7 @@ from typing import Any, Literal, get_type_hints
 from headwork.errors import InputError, unknown_name
 from headwork.exercises.case import Case, Steps
 from headwork.exercises.challenges import CHALLENGES
-from headwork.exercises.formulas import FORMULAS
+from headwork.exercises.exercise_mechanisms import EXERCISE_MECHANISMS
 from headwork.files import toml_text
 from headwork.note import MECHANISMS, Mechanism
 from headwork.numbers import HandTensor
@@ -64,10 +64,10 @@ class Exercise:
     def solve(self, *, exact: bool, replacing: Mapping[str, Any] | None = None) -> Trace:
         """The solution step by step; ``replacing`` continues from a student's own steps."""
         slug, arguments = self.mechanism.replace("_", "-"), {**self.inputs, **self.options}
-        if slug in FORMULAS:
-            return _formula_trace(FORMULAS[slug], arguments, exact, self.digits)
+        if slug in EXERCISE_MECHANISMS:
+            return _formula_trace(EXERCISE_MECHANISMS[slug], arguments, exact, self.digits)
         if slug not in MECHANISMS:
-            raise unknown_name("mechanism", self.mechanism, [*MECHANISMS, *FORMULAS])
+            raise unknown_name("mechanism", self.mechanism, [*MECHANISMS, *EXERCISE_MECHANISMS])
         settings: dict[str, Any] = {"tokens_as": self.tokens_as, "digits": self.digits}
         return explain(slug, exact=exact, replacing=replacing, **settings, **arguments)
 
@@ -76,7 +76,7 @@ class Exercise:
         """The exercise ready to run on its own numbers."""
         mechanism = self.trace.mechanism
         mechanism = MECHANISMS.get(mechanism.slug, mechanism)  # where a typed mask is an option
-        types = get_type_hints(mechanism.function) if mechanism.slug in FORMULAS else {}
+        types = get_type_hints(mechanism.function) if mechanism.slug in EXERCISE_MECHANISMS else {}
         given = {
             name: int(value.raw.array) if types.get(name) is int else value.raw
             for name, value in self.trace.inputs.items()
@@ -93,7 +93,7 @@ class Exercise:
     @cached_property
     def asked(self) -> dict[str, float]:
         """The asked steps with their points, in the order in which they are computed."""
-        if self.challenge:
+        if self.is_challenge:
             return dict(self.points) or {"answer": 2.0}
         points = self.points or dict.fromkeys(self.trace.steps, 1.0)
         for path in points:
@@ -102,17 +102,17 @@ class Exercise:
         return {path: float(points[path]) for path in self.trace.steps if path in points}
 
     @property
-    def challenge(self) -> bool:
+    def is_challenge(self) -> bool:
         """Whether any answer that works is right, so that there is no key."""
         return self.mechanism in CHALLENGES
 
     @property
-    def counts(self) -> bool:
+    def is_counting(self) -> bool:
         """Whether everything given is a whole number that counts or measures something, and so is the key."""
         return all(isinstance(value, int) for value in self.case.inputs.values())
 
     @property
-    def about(self) -> bool:
+    def asks_approximately(self) -> bool:
         """Whether the question asks for about how many: then a rounded count is as good."""
         return re.search(r"\babout\b", self.question, re.IGNORECASE) is not None
 
@@ -174,7 +174,7 @@ def _formula_trace(formula: Mechanism, arguments: Mapping[str, Any], exact: bool
     values = {name: read(name, value) for name, value in arguments.items() if value is not None}
     recorded: dict[str, Any] = {}
     try:
-        formula.function(**values, note=recorder(recorded))
+        formula.run(values, recorder(recorded))
     except InputError:
         raise
     except (ValueError, IndexError, ZeroDivisionError) as error:

@@ -4,58 +4,53 @@ Numbers are small integers, drawn again until the known mistakes of the exercise
 possible, differ from each other. The same kind, seed and difficulty always give the same exercise.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from headwork.errors import InputError, unknown_name
+from headwork.exercises import kinds
 from headwork.exercises.challenges import ANSWER, CHALLENGES
 from headwork.exercises.checking import detect
-from headwork.exercises.draws import Draws
 from headwork.exercises.exercise import Exercise
+from headwork.exercises.seeded_random import SeededRandom
+from headwork.files import load_package_toml
 
-InputsAndOptions = tuple[dict[str, Any], dict[str, Any]]  # inputs, options
-Draw = Callable[[Draws, int], InputsAndOptions]  # from a stream of numbers and a difficulty
-TRIES = 40  # draws at most for one exercise
-PATIENCE = 10  # and at most this many without a better one
+MAX_DRAWS = 40  # draws at most for one exercise
+MAX_DRAWS_WITHOUT_GAIN = 10  # and at most this many without a better one
 LARGEST_SCORE = 6  # a larger score leaves weights too small to write
 DIFFICULTIES = (1, 2, 3)
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of exercise: its mechanism, how its numbers are drawn, which steps are asked."""
+class ExerciseKind:
+    """One kind of exercise: its mechanism, how its numbers are drawn, which steps are asked.
+
+    ``phrases`` are what the question says without and with an option.
+    """
 
     slug: str
     mechanism: str
     question: str
     asked: tuple[str, ...]
-    draw: Draw
-    phrases: Callable[[dict[str, Any]], dict[str, str]]  # from the options: what the question says of them
+    phrases: Mapping[str, list[str]] = field(default_factory=dict)
+
+    def draw(self, random: SeededRandom, difficulty: int) -> kinds.InputsAndOptions:
+        """Inputs and options, by the function of its name."""
+        drawn: kinds.InputsAndOptions = getattr(kinds, self.slug.replace("-", "_"))(random, difficulty)
+        return drawn
 
 
-KINDS: dict[str, Kind] = {}
-
-
-def kind(
-    mechanism: str, asked: str, phrases: Callable[[dict[str, Any]], dict[str, str]] = lambda options: {}
-) -> Callable[[Draw], Draw]:
-    """Register the draw of a kind under its function's name; its docstring is the question."""
-
-    def register(draw: Draw) -> Draw:
-        slug = draw.__name__.replace("_", "-")
-        question = " ".join((draw.__doc__ or "").split())
-        KINDS[slug] = Kind(slug, mechanism, question, tuple(asked.split(", ")), draw, phrases)
-        return draw
-
-    return register
+EXERCISE_KINDS: dict[str, ExerciseKind] = {}
+for _slug, _entry in load_package_toml(__file__, "kinds.toml").items():
+    _question, _asked = " ".join(_entry.pop("question").split()), tuple(_entry.pop("asked"))
+    EXERCISE_KINDS[_slug] = ExerciseKind(_slug, question=_question, asked=_asked, **_entry)
 
 
 def kind_slugs() -> list[str]:
     """Every kind, challenges last."""
-    return [*KINDS, *CHALLENGES]
+    return [*EXERCISE_KINDS, *CHALLENGES]
 
 
 def generate(kind: str, seed: int = 0, difficulty: int = 1) -> Exercise:
@@ -69,38 +64,39 @@ def generate(kind: str, seed: int = 0, difficulty: int = 1) -> Exercise:
         raise InputError(f"difficulty {difficulty}: expected 1, 2 or 3.")
     if slug in CHALLENGES:
         challenge = CHALLENGES[slug]
-        inputs = challenge.draw(Draws(slug, seed, difficulty))
+        inputs = challenge.draw(SeededRandom(slug, seed, difficulty))
         exercise = Exercise(slug, inputs, points={ANSWER: 2}, question=challenge.question)
-    elif slug in KINDS:
-        exercise = _choose(KINDS[slug], seed, difficulty)
+    elif slug in EXERCISE_KINDS:
+        exercise = _choose(EXERCISE_KINDS[slug], seed, difficulty)
     else:
         raise unknown_name("kind of exercise", kind, kind_slugs())
     title = slug.replace("-", " ").capitalize()
     return replace(exercise, kind=slug, title=title, seed=seed, difficulty=difficulty)
 
 
-def _choose(kind: Kind, seed: int, difficulty: int) -> Exercise:
+def _choose(kind: ExerciseKind, seed: int, difficulty: int) -> Exercise:
     """The drawn exercise whose numbers hide and confuse the fewest mistakes."""
     best: tuple[tuple[int, int], Exercise] | None = None
-    waited = 0
-    for attempt in range(10 * TRIES):
+    without_gain = 0
+    for attempt in range(10 * MAX_DRAWS):
         exercise = _draw(kind, seed, difficulty, attempt)
         if not _workable(exercise):
             continue
-        score = detect(exercise).score
-        waited += 1
+        score = detect(exercise).unrevealed
+        without_gain += 1
         if best is None or score < best[0]:
-            best, waited = (score, exercise), 0
-        if best[0] == (0, 0) or waited >= PATIENCE or attempt >= TRIES:
+            best, without_gain = (score, exercise), 0
+        if best[0] == (0, 0) or without_gain >= MAX_DRAWS_WITHOUT_GAIN or attempt >= MAX_DRAWS:
             break
     if best is None:
         raise InputError(f"{kind.slug}: seed {seed} gives no workable numbers. Take another seed.")
     return best[1]
 
 
-def _draw(kind: Kind, seed: int, difficulty: int, attempt: int) -> Exercise:
-    inputs, options = kind.draw(Draws(kind.slug, seed, difficulty, attempt), difficulty)
-    question = kind.question.format(**inputs, **options, **kind.phrases(options))
+def _draw(kind: ExerciseKind, seed: int, difficulty: int, attempt: int) -> Exercise:
+    inputs, options = kind.draw(SeededRandom(kind.slug, seed, difficulty, attempt), difficulty)
+    phrases = {name: texts[bool(options)] for name, texts in kind.phrases.items()}
+    question = kind.question.format(**inputs, **options, **phrases)
     exercise = Exercise(kind.mechanism, inputs, options, question=question)
     steps = exercise.trace.steps.items()
     asked = [path for path, value in steps if path in kind.asked or value.card.name in kind.asked]

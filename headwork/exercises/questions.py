@@ -1,6 +1,6 @@
 """A question in every format, and the sheet to fill in.
 
-A ``Question`` (title, paragraphs, inputs, blanks) is shown in every format.
+A ``ExerciseQuestion`` (title, paragraphs, inputs, blanks) is shown in every format.
 The answer sheet is TOML: one string per step, one ``?`` per entry.
 """
 
@@ -15,21 +15,21 @@ from headwork.documents import Block, Code, Document, Formula, Item, Items, Pros
 from headwork.errors import format_shape
 from headwork.exercises.challenges import CHALLENGES
 from headwork.exercises.exercise import Exercise, toml_lines
-from headwork.exercises.generation import KINDS
+from headwork.exercises.generation import EXERCISE_KINDS
 from headwork.files import toml_text
 from headwork.note import Input
 from headwork.readings import explain
-from headwork.readings.showing import document_value
 from headwork.readings.trace import TraceValue
+from headwork.readings.trace_document import document_value
 
-CONVENTION = "Matrices are applied as {0}: a row x of the tokens gives the row {0}."
-FORMS = (
+CONVENTION_SENTENCE = "Matrices are applied as {0}: a row x of the tokens gives the row {0}."
+FORMS_SENTENCE = (
     "Decimals to {digits} digits after the point; "
     "fractions and exact forms (1/3, sqrt(2), e^2/(1+e^2)) are accepted too."
 )
-COUNTS = "Counts are exact: write every digit (37056, not 3.7e4), or a product such as 12*3088."
-ABOUT = "Two digits are enough where about how many is asked: 37000 or 3.7e4."
-SEPARATORS = "Separate entries by spaces and rows by new lines. Positions count from 0."
+COUNTS_SENTENCE = "Counts are exact: write every digit (37056, not 3.7e4), or a product such as 12*3088."
+ABOUT_SENTENCE = "Two digits are enough where about how many is asked: 37000 or 3.7e4."
+SEPARATORS_SENTENCE = "Separate entries by spaces and rows by new lines. Positions count from 0."
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Blank:
 
     name: str
     symbol: str
-    about: str
+    shape_text: str
     shape: tuple[int, ...] = ()
     points: float | None = None
 
@@ -54,8 +54,8 @@ class Blank:
     def description(self) -> str:
         """The shape in words, and the points."""
         if self.points is None:
-            return self.about
-        return f"{self.about} ({round(self.points, 2):g} point{'' if self.points == 1 else 's'})"
+            return self.shape_text
+        return f"{self.shape_text} ({round(self.points, 2):g} point{'' if self.points == 1 else 's'})"
 
     def item(self) -> Item:
         symbol = (Formula(self.symbol), ": ") if self.symbol != self.name else ()
@@ -63,7 +63,7 @@ class Blank:
 
 
 @dataclass(frozen=True)
-class Question(Renderable):
+class ExerciseQuestion(Renderable):
     """The question of an exercise."""
 
     exercise: Exercise
@@ -84,10 +84,12 @@ class Question(Renderable):
         """The question; in a notebook with a cell to fill in and one that marks it."""
         asked = Items(tuple(blank.item() for blank in self.blanks))
         parts = (*self.given(), Prose("Asked:"), asked)
-        return Document(self.title, parts, data=self.as_data, cells=lambda: (*parts, *self._cells()))
+        return Document(
+            self.title, parts, data=self.as_data, notebook_blocks=lambda: (*parts, *self._cells())
+        )
 
     def as_data(self) -> dict[str, Any]:
-        blanks = [{"name": b.name, "about": b.about, "points": b.points} for b in self.blanks]
+        blanks = [{"name": b.name, "about": b.shape_text, "points": b.points} for b in self.blanks]
         return {"title": self.title, "exercise": self._exercise_data(), "asked": blanks}
 
     def _exercise_data(self) -> dict[str, Any]:
@@ -103,24 +105,28 @@ class Question(Renderable):
         return Code(f"answers = {{\n{blanks}}}"), Code(check)
 
 
-def build_question(exercise: Exercise) -> Question:
+def build_question(exercise: Exercise) -> ExerciseQuestion:
     """The question of an exercise."""
-    if exercise.challenge:
+    if exercise.is_challenge:
         return _challenge_question(exercise)
     trace = exercise.trace
     options = {name: str(exercise.options.get(name, value)) for name, value in trace.option_texts().items()}
     convention = options.pop("convention", "")
     paragraphs = [exercise.question or trace.mechanism.about]
     if convention and any(name.startswith("W_") for name in trace.inputs):
-        paragraphs.append(CONVENTION.format(convention))
+        paragraphs.append(CONVENTION_SENTENCE.format(convention))
     if exercise.tokens_as == "columns":
         paragraphs.append("Every token is a column, and so is everything that has one entry per token.")
-    forms = (ABOUT if exercise.about else COUNTS) if exercise.counts else FORMS.format(digits=exercise.digits)
-    paragraphs += [forms, SEPARATORS]
+    forms = (
+        (ABOUT_SENTENCE if exercise.asks_approximately else COUNTS_SENTENCE)
+        if exercise.is_counting
+        else FORMS_SENTENCE.format(digits=exercise.digits)
+    )
+    paragraphs += [forms, SEPARATORS_SENTENCE]
     if options:
         paragraphs.append(", ".join(f"{k.replace('_', ' ')} = {value}" for k, value in options.items()))
     blanks = tuple(_blank(exercise, path, points) for path, points in exercise.asked.items())
-    return Question(exercise, tuple(paragraphs), tuple(trace.inputs.values()), blanks)
+    return ExerciseQuestion(exercise, tuple(paragraphs), tuple(trace.inputs.values()), blanks)
 
 
 def _blank(exercise: Exercise, path: str, points: float) -> Blank:
@@ -138,7 +144,7 @@ def _blank(exercise: Exercise, path: str, points: float) -> Blank:
     return Blank(path, step.symbol, about, shape, points)
 
 
-def _challenge_question(exercise: Exercise) -> Question:
+def _challenge_question(exercise: Exercise) -> ExerciseQuestion:
     inputs = []
     if "target" in exercise.inputs:
         # The target is a matrix like any other: borrow a card for it.
@@ -147,13 +153,13 @@ def _challenge_question(exercise: Exercise) -> Question:
         inputs = [TraceValue("target", Input("target", "A", "query key"), scores.raw, scores.order, "A")]
     fields = CHALLENGES[exercise.mechanism].fields
     blanks = tuple(Blank(name, name, about) for name, about in fields.items())
-    paragraphs = (exercise.question, "Any answer that works when it is run is right. " + SEPARATORS)
-    return Question(exercise, paragraphs, tuple(inputs), blanks)
+    paragraphs = (exercise.question, "Any answer that works when it is run is right. " + SEPARATORS_SENTENCE)
+    return ExerciseQuestion(exercise, paragraphs, tuple(inputs), blanks)
 
 
 def kind_table() -> Table:
     """The kinds of exercise and what each asks for."""
-    rows = [(slug, ", ".join(kind.asked)) for slug, kind in KINDS.items()]
+    rows = [(slug, ", ".join(kind.asked)) for slug, kind in EXERCISE_KINDS.items()]
     rows += [(slug, ", ".join(challenge.fields)) for slug, challenge in CHALLENGES.items()]
     return Table("", ("kind", "asks for"), list(rows))
 

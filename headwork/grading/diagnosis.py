@@ -11,10 +11,10 @@ from itertools import permutations
 
 import numpy as np
 
-from headwork.documents.writing import number_text
+from headwork.documents.number_format import number_text
 from headwork.exercises.case import Array, Case, Edit, NotApplicable, RunView, Steps
-from headwork.exercises.misconceptions import Misconception, applicable, run_with_mistakes, same
-from headwork.exercises.misconceptions.softmax import masked_scores, normalise
+from headwork.exercises.misconceptions import Misconception, applicable, run_with_mistakes, same_values
+from headwork.exercises.misconceptions.attention_parts import masked_scores, normalise
 from headwork.grading.answers import Entries, mismatches, tolerance
 from headwork.grading.searching import search, search_pairs
 from headwork.grading.wording import CALLED
@@ -88,7 +88,7 @@ def _changes(case: Case, wrong: WrongStep, base: Steps) -> Iterator[tuple[Miscon
     for mistake in applicable(case, (path for path in right if path not in base)):
         steps = run_with_mistakes(case, mistake, replacing=base)
         value = steps.get(wrong.path) if steps else None
-        if value is not None and not same(value, right[wrong.path], 2 * 10.0**-wrong.digits):
+        if value is not None and not same_values(value, right[wrong.path], 2 * 10.0**-wrong.digits):
             yield mistake, value
 
 

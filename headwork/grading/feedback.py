@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from headwork.documents import Block, Card, Document, Heading, Item, Items, Marked, Prose, Table, Value
-from headwork.documents.blocks import matrix_of
+from headwork.documents import Badge, Block, Card, Document, Heading, Item, Items, Prose, Table, Value
+from headwork.documents.blocks import select_matrix
 from headwork.documents.formats.json import plain
 from headwork.documents.formats.text import Text
+from headwork.documents.number_format import MAX_SHOWN, number_text
 from headwork.documents.style import PLAIN, Style
-from headwork.documents.writing import MAX_SHOWN, number_text
 from headwork.errors import HeadworkError
 from headwork.grading.marks import Mark, StepMark
 from headwork.grading.wording import points_text
 from headwork.grading.wrong_step import Cause
-from headwork.readings.showing import document_value
+from headwork.readings.trace_document import document_value
 
 MAX_CELLS = 12
 GOOD = {"correct": True, "incorrect": False, "unreadable": False}
@@ -44,7 +44,7 @@ def feedback(mark: Mark, hint: int = 2, style: Style = PLAIN) -> str:
         [1]  [1]
     Next: work out weights again.
     """
-    pieces = Text(style).pieces(feedback_parts(mark, hint))
+    pieces = Text(style).render_blocks(feedback_parts(mark, hint))
     return "\n".join([points_line(mark), *(piece.rstrip("\n") for piece in pieces)])
 
 
@@ -86,7 +86,7 @@ def next_step(mark: Mark, hint: int, command: str = "") -> str:
 # --- the student's own numbers ------------------------------------------------------------------------
 def _shown(mark: Mark, step: StepMark) -> Value | None:
     """The step as the sheet shows it; a challenge has no steps of its own."""
-    return None if mark.exercise.challenge else document_value(mark.exercise.trace.steps[step.path])
+    return None if mark.exercise.is_challenge else document_value(mark.exercise.trace.steps[step.path])
 
 
 def _tables(mark: Mark, step: StepMark) -> Iterator[Table]:
@@ -106,21 +106,21 @@ def _tables(mark: Mark, step: StepMark) -> Iterator[Table]:
         wrong[cell] = True
     texts, wrong = np.transpose(texts, order), np.transpose(wrong, order)
     for caption, index in value.matrices():
-        yield _table(caption, matrix_of(texts, index), matrix_of(wrong, index))
+        yield _table(caption, select_matrix(texts, index), select_matrix(wrong, index))
 
 
 def _table(caption: str, texts: Any, wrong: Any) -> Table:
     """A matrix under the numbers of its columns, its rows beside theirs; a vector is one row."""
     rows, off = np.atleast_2d(texts), np.atleast_2d(wrong)
     cells = [
-        tuple(Marked(str(text)) if bad else str(text) for text, bad in zip(*pair, strict=True))
+        tuple(Badge(str(text)) if bad else str(text) for text, bad in zip(*pair, strict=True))
         for pair in zip(rows, off, strict=True)
     ]
     columns = tuple(map(str, range(rows.shape[1])))
     if texts.ndim < 2:
         return Table(caption, columns, cells)
     return Table(
-        caption, ("", *columns), [(Marked(str(number), "index"), *row) for number, row in enumerate(cells)]
+        caption, ("", *columns), [(Badge(str(number), "index"), *row) for number, row in enumerate(cells)]
     )
 
 
@@ -188,7 +188,7 @@ def _array_text(value: Any, digits: int) -> str:
 
 def _arithmetic(mark: Mark, step: StepMark) -> str:
     """The arithmetic of the first wrong entry, from the student's own earlier numbers."""
-    if not step.cells or mark.exercise.tokens_as != "rows" or mark.exercise.challenge:
+    if not step.cells or mark.exercise.tokens_as != "rows" or mark.exercise.is_challenge:
         return ""
     asked = list(mark.exercise.asked)
     before = {path: mark.own[path] for path in asked[: asked.index(step.path)] if path in mark.own}

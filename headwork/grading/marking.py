@@ -47,7 +47,7 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
     """
     if tokens_as not in ("", *CONVENTIONS["tokens_as"]):
         raise unknown_name("tokens_as", tokens_as, CONVENTIONS["tokens_as"])
-    if exercise.challenge:
+    if exercise.is_challenge:
         return grade_challenge(exercise, answers)
     for path in answers:
         if path not in exercise.trace.steps:
@@ -122,8 +122,8 @@ class Marker:
         entries = read_entries(self.answers.get(path, ""), shape=layouts[0], axes=step.card.axes)
         if entries is None:
             return []
-        if self.exercise.counts:
-            entries = as_counts(entries, about=self.exercise.about)
+        if self.exercise.is_counting:
+            entries = as_counts(entries, about=self.exercise.asks_approximately)
         fitted = [
             (entries.fit(layout), np.argsort(order)) for order, layout in zip(orders, layouts, strict=True)
         ]
@@ -145,7 +145,7 @@ class Marker:
         if off:
             allowed = np.maximum(allowed, one_unit_off(entries, value, self.digits))
         off_by = mismatches(entries, value, allowed + slack)
-        if self.exercise.counts and not self.exercise.about:
+        if self.exercise.is_counting and not self.exercise.asks_approximately:
             off_by |= (value == np.round(value)) & (entries.values != np.round(entries.values))
         return not off_by.any()
 
@@ -188,7 +188,7 @@ class Marker:
         error = self.case.propagated_error(self.own, self.half_units, path)
         if self._near(entries, expected, error) or self._near(entries, expected, error, off=True):
             return self._followed(path, not self.any_wrong, remark)
-        if self.exercise.counts and not self.any_wrong:
+        if self.exercise.is_counting and not self.any_wrong:
             return None
         tried = range(self.digits, (self.digits + 1) // 2 - 1, -1)
         count = rounding_digits(self.case, path, entries, self.digits, self.precise, tried)

@@ -12,9 +12,9 @@ from itertools import combinations
 
 import numpy as np
 
-from headwork.documents.writing import number_text
+from headwork.documents.number_format import number_text
 from headwork.exercises.case import Array, Case
-from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes, same
+from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes, same_values
 from headwork.grading.edits import edits_of
 from headwork.grading.other_formulas import other_formulas
 from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, constant, describe_edit, step_graph
@@ -301,7 +301,7 @@ def _elsewhere(graph: StepGraph, seed: int) -> StepGraph:
 
 
 def _all_same(left: Sequence[Array | None], right: Sequence[Array]) -> bool:
-    return all(a is not None and same(a, b) for a, b in zip(left, right, strict=True))
+    return all(a is not None and same_values(a, b) for a, b in zip(left, right, strict=True))
 
 
 def _authored_value(case: Case, graph: StepGraph, slug: str) -> Array | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from headwork.errors import InputError
 from headwork.exercises.case import Case, Edit, NotApplicable, Steps
-from headwork.exercises.formulas import FORMULAS
+from headwork.exercises.exercise_mechanisms import EXERCISE_MECHANISMS
 from headwork.grading.wording import Wording
 from headwork.numbers import HandTensor
 from headwork.numbers.graph import OperationEdit, operations_between, recompute
@@ -122,7 +122,9 @@ class StepGraph:
 
 def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
     """The operations of a step from the student's own earlier numbers; None for a step that is an input."""
-    whole = case.mechanism.slug in FORMULAS and all(isinstance(value, int) for value in case.inputs.values())
+    whole = case.mechanism.slug in EXERCISE_MECHANISMS and all(
+        isinstance(value, int) for value in case.inputs.values()
+    )
     inputs: dict[str, Any] = {}
     for name, value in {**case.inputs, **case.options}.items():
         tensor = HandTensor(np.array(float(value))) if whole and isinstance(value, int) else value
@@ -143,7 +145,7 @@ def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
 
     try:
         with np.errstate(all="ignore"):
-            case.mechanism.function(**inputs, note=note)
+            case.mechanism.run(inputs, note)
     except UNFIT:
         return None
     step = steps.get(path)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from headwork.documents.formulas import plain_formula
-from headwork.documents.writing import number_text
+from headwork.documents.number_format import number_text
 from headwork.files import load_package_toml
 from headwork.note import Mechanism
 from headwork.numbers import HandTensor

@@ -19,13 +19,14 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parameter import is_lazy
 
-from headwork.errors import InputError, TooLarge, unknown_name
-from headwork.inspection.operations import storage
+from headwork.errors import InputError, TooLarge, check_known, unknown_name
+from headwork.inspection.operations import storage_key
 from headwork.inspection.scores import Layout
 from headwork.inspection.watching import COMPILED, OUTSIDE, AttentionWatcher, DetectedAttention
 
 LIMIT = 2**30  # bytes of what is kept
-KEPT = ("weights", "query", "key", "value", "output")
+TENSOR_NAMES = ("weights", "query", "key", "value", "output")
+BeforeWrite = dict[int, list[Callable[[], None]]]  # what to do before a storage is written to
 
 
 @dataclass(eq=False)
@@ -82,7 +83,7 @@ class AttentionRecords:
         tensors = [tensor for tensor, _ in sources]
         grads = torch.autograd.grad(target, tensors, retain_graph=True, allow_unused=True)
         filled = [torch.zeros_like(t) if g is None else g for g, t in zip(grads, tensors, strict=True)]
-        return [layout.arranged(g) if layout else g for g, (_, layout) in zip(filled, sources, strict=True)]
+        return [layout.arrange(g) if layout else g for g, (_, layout) in zip(filled, sources, strict=True)]
 
 
 def attention_of(
@@ -111,18 +112,22 @@ def attention_of(
     torch.Size([1, 2, 3, 3])
     """
     for name in keep:
-        if name not in KEPT:
-            raise unknown_name("tensor to keep", name, KEPT)
-    collector = Collector([paths] if isinstance(paths, str) else paths, tuple(keep), limit, gradients)
-    output = run_watched(module, inputs, kwargs, collector)
+        check_known("tensor to keep", name, TENSOR_NAMES)
+    pattern = [paths] if isinstance(paths, str) else paths
+    collector = AttentionCollector(pattern, ("weights", *keep), limit, gradients)
+    output = run_with_collector(module, inputs, kwargs, collector)
     collector.check()
     reasons = {one.reason for one in collector.unread}
     unread = [one for one in collector.unread if COMPILED not in reasons or one.reason != OUTSIDE]
     return AttentionRecords(output, collector.records, list(dict.fromkeys(unread)))
 
 
-def run_watched(
-    module: nn.Module, inputs: Sequence[Any], kwargs: Any, collector: "Collector", stepwise: bool = False
+def run_with_collector(
+    module: nn.Module,
+    inputs: Sequence[Any],
+    kwargs: Any,
+    collector: "AttentionCollector",
+    stepwise: bool = False,
 ) -> Any:
     """The output of a pass whose attentions ``collector`` gets; ``stepwise`` leaves torch's fast path."""
     if not isinstance(module, nn.Module):
@@ -135,9 +140,9 @@ def run_watched(
     parts = list(module.named_modules())
     watch = AttentionWatcher(parts, (inputs, kwargs), collector)
     for path in compiled_parts(parts):
-        collector.miss(path, COMPILED)
+        collector.add_unread(path, COMPILED)
     with ExitStack() as stack:
-        stack.enter_context(preserve_state([part for _, part in parts], collector.on_write))
+        stack.enter_context(preserve_state([part for _, part in parts], collector.before_write))
         if collector.gradients or stepwise:
             stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
             torch.backends.mha.set_fastpath_enabled(False)
@@ -149,8 +154,11 @@ def run_watched(
         return module(*inputs, **kwargs)
 
 
-class Collector:
-    """What is kept of the attentions of a pass: those of the wanted paths, as long as they fit."""
+class AttentionCollector:
+    """What is kept of the attentions of a pass: those of the wanted paths, as long as they fit.
+
+    Without anything to ``keep`` they are only counted.
+    """
 
     def __init__(
         self, paths: Sequence[str] | None, keep: tuple[str, ...], limit: int, gradients: bool = False
@@ -160,17 +168,23 @@ class Collector:
         self.unread: list[Unread] = []
         self.calls: dict[str, int] = {}
         self.total = 0
-        self.on_write: dict[int, list[Callable[[], None]]] = {}
+        self.before_write: BeforeWrite = {}
 
-    def miss(self, path: str, reason: str) -> None:
+    def add_unread(self, path: str, reason: str) -> None:
         self.unread.append(Unread(path, reason))
 
     def on_attention(self, detected: DetectedAttention) -> Tensor | None:
+        """Called for each attention; a tensor that is returned replaces its output."""
+        self.record(detected)
+        return None
+
+    def record(self, detected: DetectedAttention) -> AttentionRecord | None:
         call = self.calls.get(detected.path, 0)
         self.calls[detected.path] = call + 1
-        if self.paths is not None and not any(lies_in(detected.path, wanted) for wanted in self.paths):
+        paths = [""] if self.paths is None else self.paths
+        if not self.keep or not any(path_matches(detected.path, pattern) for pattern in paths):
             return None
-        weights = detected.arranged().detach()
+        weights = detected.arrange().detach()
         kept = {name: detected.get(name) for name in self.keep if name != "weights"}
         if "output" in kept and kept["output"] is None and (value := detected.get("value")) is not None:
             kept["output"] = weights @ value
@@ -182,8 +196,8 @@ class Collector:
         source = detected.weights if self.gradients else None
         record = AttentionRecord(detected.path, detected.kind, call, weights, **kept, source=source)
         self.records.append(record)
-        self.on_write.setdefault(storage(weights), []).append(partial(_copy, record))
-        return None
+        self.before_write.setdefault(storage_key(weights), []).append(partial(_copy_weights, record))
+        return record
 
     def check(self) -> None:
         if self.total > self.limit:
@@ -192,28 +206,28 @@ class Collector:
                 f"the limit is {self.limit / 2**20:,.3g} MiB. Keep fewer with paths=..., give a smaller "
                 "batch, or a larger limit (in bytes)."
             )
-        for wanted in self.paths or ():
-            if not any(lies_in(path, wanted) for path in self.calls):
-                raise unknown_name("path of an attention", wanted, self.calls or ["none"])
+        for pattern in self.paths or ():
+            if not any(path_matches(path, pattern) for path in self.calls):
+                raise unknown_name("path of an attention", pattern, self.calls or ["none"])
 
 
-def _copy(record: AttentionRecord) -> None:
+def _copy_weights(record: AttentionRecord) -> None:
     """Before the module writes over the weights."""
     record.weights = record.weights.clone()
 
 
-def _save(written: list[tuple[Tensor, Tensor]], data: Tensor) -> None:
+def _save_parameter(written: list[tuple[Tensor, Tensor]], data: Tensor) -> None:
     """Before the module writes over a parameter."""
     written.append((data, data.clone()))
 
 
-def lies_in(path: str, wanted: str) -> bool:
+def path_matches(path: str, pattern: str) -> bool:
     """Whether a path is this one, inside of it, or matches it as a pattern."""
-    return wanted in ("", path) or path.startswith(f"{wanted}.") or fnmatchcase(path, wanted)
+    return pattern in ("", path) or path.startswith(f"{pattern}.") or fnmatchcase(path, pattern)
 
 
 @contextmanager
-def preserve_state(parts: list[nn.Module], on_write: dict[int, list[Callable[[], None]]]) -> Iterator[None]:
+def preserve_state(parts: list[nn.Module], before_write: BeforeWrite) -> Iterator[None]:
     """Afterwards training mode, parameters, buffers and random states are as they were, whatever happened."""
     before = [(part, part.training, dict(part._buffers), dict(part._parameters)) for part in parts]
     buffers = [(b, b.detach().clone()) for _, _, own, _ in before for b in own.values() if b is not None]
@@ -222,7 +236,7 @@ def preserve_state(parts: list[nn.Module], on_write: dict[int, list[Callable[[],
     ]
     written: list[tuple[Tensor, Tensor]] = []
     for _, data in parameters:
-        on_write.setdefault(storage(data), []).append(partial(_save, written, data))
+        before_write.setdefault(storage_key(data), []).append(partial(_save_parameter, written, data))
     devices = {p.device.index for p, _ in parameters if p.device.type == "cuda"}
     states = random.getstate(), np.random.get_state()
     try:

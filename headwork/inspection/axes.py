@@ -41,8 +41,8 @@ class TensorNode:
     constant: bool = False
     after_product: bool = False
     data_product: bool = False
-    soft: Any = None  # the softmax that this is, or follows from element by element
-    total: Any = None  # the exponentials whose sum this is
+    softmax: Any = None  # the softmax that this is, or follows from element by element
+    sum_of: Any = None  # the exponentials whose sum this is
     unnormalised: Any = None  # a product with exponentials that are not divided by their sum yet
     operands: tuple[Any, ...] = ()
     _axes: Axes | None = None
@@ -51,7 +51,7 @@ class TensorNode:
         parents, multiplies = self.parents, self.op in PRODUCTS or self.op in LINEAR
         self.constant = self.constant or (bool(parents) and all(p.constant for p in parents))
         self.after_product = multiplies or any(p.after_product for p in parents)
-        self.data_product = any(p.data_product for p in parents) and self.op not in BREAKING
+        self.data_product = any(p.data_product for p in parents) and self.op not in ENDS_DATA_PRODUCT
 
     @property
     def is_parameter(self) -> bool:
@@ -66,7 +66,7 @@ class TensorNode:
             missing = [parent for parent in node.parents if parent._axes is None]
             stack += missing
             if not missing:
-                node._axes = _fitting(AXES.get(node.op, _elementwise)(node), node.shape)
+                node._axes = _checked(AXES.get(node.op, _elementwise)(node), node.shape)
                 stack.pop()
         return self._axes
 
@@ -92,7 +92,7 @@ def origins(axis: Axis) -> set[int]:
     return {factor.origin for factor in axis}
 
 
-def product(node: TensorNode) -> tuple[TensorNode, TensorNode, set[int], set[int]] | None:
+def product_operands(node: TensorNode) -> tuple[TensorNode, TensorNode, set[int], set[int]] | None:
     """Left and right operand of a product, and the origins of its axes that stem from one of them alone."""
     if node.op in PRODUCTS:
         left, right = node.parents[PRODUCTS[node.op] :][:2]
@@ -101,25 +101,35 @@ def product(node: TensorNode) -> tuple[TensorNode, TensorNode, set[int], set[int
     if node.op in LINEAR and len(node.parents) > 1:
         outer = origins(node.axes[-2]) if len(node.shape) > 1 else set()
         return node.parents[0], node.parents[1], outer, origins(node.axes[-1])
-    times = node.parents[0] if node.op == "sum" and node.parents else None
-    if times is None or times.op != "mul" or len(times.parents) != 2:
+    multiplication = node.parents[0] if node.op == "sum" and node.parents else None
+    if multiplication is None or multiplication.op != "mul" or len(multiplication.parents) != 2:
         return None
-    left, right = times.parents
-    return left, right, _exclusive(times, left, right), _exclusive(times, right, left)
+    left, right = multiplication.parents
+    return (
+        left,
+        right,
+        _origins_of_one(multiplication, left, right),
+        _origins_of_one(multiplication, right, left),
+    )
 
 
-def _exclusive(node: TensorNode, one: TensorNode, other: TensorNode) -> set[int]:
-    pad = [(1,) * (len(node.shape) - len(p.shape)) + p.shape for p in (one, other)]
-    return {f.origin for axis, a, b in zip(node.axes, *pad, strict=True) if a > 1 and b == 1 for f in axis}
+def _origins_of_one(node: TensorNode, one: TensorNode, other: TensorNode) -> set[int]:
+    padded_shapes = [(1,) * (len(node.shape) - len(p.shape)) + p.shape for p in (one, other)]
+    return {
+        f.origin
+        for axis, a, b in zip(node.axes, *padded_shapes, strict=True)
+        if a > 1 and b == 1
+        for f in axis
+    }
 
 
-def _fitting(axes: Axes | None, shape: Sequence[int]) -> Axes:
+def _checked(axes: Axes | None, shape: Sequence[int]) -> Axes:
     """The axes, if they have these sizes; else unknown ones."""
     sizes = [math.prod(factor.size for factor in axis) for axis in axes or ()]
     return axes if axes and sizes == list(shape) else new_axes(shape, "unknown")
 
 
-def _regrouped(axes: Axes, shape: Sequence[int]) -> Axes | None:
+def _reshape(axes: Axes, shape: Sequence[int]) -> Axes | None:
     queue = deque(factor for axis in axes for factor in axis)
     result = []
     for size in shape:
@@ -133,7 +143,7 @@ def _regrouped(axes: Axes, shape: Sequence[int]) -> Axes | None:
                 axis.append(factor._replace(size=size))
                 inner = factor._replace(size=factor.size // size)
                 # Parts of a learned or a token axis stay one; of an unknown one each may be something else.
-                queue.appendleft(*_fresh((inner,)) if factor.kind == "unknown" else (inner,))
+                queue.appendleft(*_with_new_origins((inner,)) if factor.kind == "unknown" else (inner,))
                 size = 1
             else:
                 return None
@@ -141,7 +151,7 @@ def _regrouped(axes: Axes, shape: Sequence[int]) -> Axes | None:
     return tuple(result)
 
 
-def _resized(axis: Axis, size: int) -> Axis:
+def _resize(axis: Axis, size: int) -> Axis:
     """The axis after a part was cut out or something was appended."""
     if size == 1:
         return ()
@@ -152,12 +162,12 @@ def _resized(axis: Axis, size: int) -> Axis:
     return (Factor(axis[0].origin if axis else next(_origins), size, kind),)
 
 
-def _fresh(axis: Axis) -> Axis:
+def _with_new_origins(axis: Axis) -> Axis:
     return tuple(factor._replace(origin=next(_origins)) for factor in axis)
 
 
 def _view(node: TensorNode) -> Axes | None:
-    return _regrouped(node.parents[0].axes, node.shape) if math.prod(node.shape) else None
+    return _reshape(node.parents[0].axes, node.shape) if math.prod(node.shape) else None
 
 
 def _permute(node: TensorNode) -> Axes:
@@ -177,17 +187,19 @@ def _unsqueeze(node: TensorNode) -> Axes:
     return (*axes[:at], (), *axes[at:])
 
 
-def _without(node: TensorNode) -> Axes:
+def _remove_axes(node: TensorNode) -> Axes:
     """select, unbind: one axis less. squeeze and sums may take several away."""
     dims = node.args[0] if node.args else range(len(node.parents[0].shape))
     rank = len(node.parents[0].shape)
-    gone = {d % rank for d in ([dims] if isinstance(dims, int) else dims or range(rank))} if rank else set()
+    removed = (
+        {d % rank for d in ([dims] if isinstance(dims, int) else dims or range(rank))} if rank else set()
+    )
     if node.op == "squeeze":
-        gone = {d for d in gone if node.parents[0].shape[d] == 1}
+        removed = {d for d in removed if node.parents[0].shape[d] == 1}
     axes = node.parents[0].axes
     if len(node.shape) == rank:
-        return tuple(() if d in gone else axis for d, axis in enumerate(axes))
-    return tuple(axis for d, axis in enumerate(axes) if d not in gone)
+        return tuple(() if d in removed else axis for d, axis in enumerate(axes))
+    return tuple(axis for d, axis in enumerate(axes) if d not in removed)
 
 
 def _expand(node: TensorNode) -> Axes:
@@ -198,7 +210,7 @@ def _expand(node: TensorNode) -> Axes:
 def _same_rank(node: TensorNode) -> Axes | None:
     """slice, split, cat, pad, roll: each axis of the first operand, with the new size."""
     axes = node.parents[0].axes
-    return tuple(map(_resized, axes, node.shape)) if len(axes) == len(node.shape) else None
+    return tuple(map(_resize, axes, node.shape)) if len(axes) == len(node.shape) else None
 
 
 def _matrix_product(node: TensorNode) -> Axes:
@@ -206,8 +218,8 @@ def _matrix_product(node: TensorNode) -> Axes:
     rows = left.axes[-2]
     columns = right.axes[-1] if len(right.shape) > 1 else ()
     # A linear layer keeps the tokens' axis; a product of data with data begins two new ones.
-    rows = rows if right.is_parameter else _fresh(rows)
-    columns = columns if left.is_parameter else _fresh(columns)
+    rows = rows if right.is_parameter else _with_new_origins(rows)
+    columns = columns if left.is_parameter else _with_new_origins(columns)
     last = (rows, columns) if len(right.shape) > 1 else (rows,)
     if len(node.shape) < 3:
         return last
@@ -224,7 +236,7 @@ def _projection(node: TensorNode) -> Axes:
 
 
 def _convolution(node: TensorNode) -> Axes:
-    axes = list(map(_resized, node.parents[0].axes, node.shape))
+    axes = list(map(_resize, node.parents[0].axes, node.shape))
     axes[1:2] = new_axes(node.shape[1:2], "learned")
     return tuple(axes)
 
@@ -250,15 +262,15 @@ def _elementwise(node: TensorNode) -> Axes | None:
     outer = len(own) == 2 and own[0] - own[1] and own[1] - own[0]
     result = []
     for i, size in enumerate(node.shape):
-        found = next((axes[i] for axes in padded if axes[i]), ())
-        alone = outer and sum(i in one for one in own) == 1
-        result.append(_fresh(found) if alone else _resized(found, size))
+        axis = next((axes[i] for axes in padded if axes[i]), ())
+        on_one_side = outer and sum(i in one for one in own) == 1
+        result.append(_with_new_origins(axis) if on_one_side else _resize(axis, size))
     return tuple(result)
 
 
 SOFTMAX = {"_softmax": "softmax", "softmax": "softmax", "_safe_softmax": "scaled_dot_product_attention"}
 SOFTMAX |= {"_log_softmax": "log", "log_softmax": "log"}
-BREAKING = {*SOFTMAX, "exp", "exp2", "convolution"}
+ENDS_DATA_PRODUCT = {*SOFTMAX, "exp", "exp2", "convolution"}
 # Which of the operands is the first factor of each product.
 PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addmv": 1, "_addmm_activation": 1}
 LINEAR = ("linear", "matmul", "linear_dynamic", "linear_relu_dynamic", "mkldnn_linear")
@@ -267,13 +279,13 @@ FUSED = {
     for kind in ("flash", "efficient", "cudnn")
     for device in ("", "_for_cpu")
 } | {"_scaled_dot_product_fused_attention_overrideable"}
-_FAMILIES: dict[Callable[[TensorNode], Axes | None], str] = {
+_AXES_BY_FUNCTION: dict[Callable[[TensorNode], Axes | None], str] = {
     _leaf: "leaf",
     _view: "view _unsafe_view reshape _reshape_alias",
     _permute: "permute t",
     _transpose: "transpose",
     _unsqueeze: "unsqueeze",
-    _without: "select squeeze sum mean amax amin logsumexp max min",
+    _remove_axes: "select squeeze sum mean amax amin logsumexp max min",
     _expand: "expand",
     _same_rank: "slice split cat constant_pad_nd roll flip unfold_same index_select narrow",
     _matrix_product: " ".join(PRODUCTS),
@@ -283,4 +295,4 @@ _FAMILIES: dict[Callable[[TensorNode], Axes | None], str] = {
     _complex: "view_as_complex view_as_real",
     _fused: " ".join(FUSED),
 }
-AXES = {name: function for function, names in _FAMILIES.items() for name in names.split()}
+AXES = {name: function for function, names in _AXES_BY_FUNCTION.items() for name in names.split()}

@@ -9,8 +9,8 @@ from headwork.documents import Figure
 from headwork.inspection import figures
 from headwork.inspection.predictions import image_probabilities
 from headwork.inspection.run_report import write_report
-from headwork.training.folders import Result, load_data, load_data_info, load_model
 from headwork.training.recipes import vision
+from headwork.training.run_folders import Result, load_data, load_data_info, load_model
 from headwork.training.runs import train
 
 COUNT = 12  # images with their predictions

@@ -15,13 +15,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from headwork.data import Images, ImageSplit, Texts, TextSplit
 from headwork.data.fetching import to_stderr
-from headwork.data.image_files import as_bytes
-from headwork.errors import InputError, unknown_name
+from headwork.data.image_files import to_uint8
+from headwork.errors import InputError, check_known
 from headwork.inspection.predictions import image_probabilities, text_probabilities
 from headwork.inspection.run_report import write_report
-from headwork.training.folders import IN_MEMORY, Result, load_data_info, load_model, load_run
 from headwork.training.progress import quiet
 from headwork.training.recipes import TextRun, changed, text, vision
+from headwork.training.run_folders import IN_MEMORY, Result, load_data_info, load_model, load_run
 from headwork.training.runs import train
 
 CHUNK_SIZE = 256
@@ -59,7 +59,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Sequence[Any]) -> Self:
         """Train; a tenth of the examples, held out by class, is for validation."""
-        labels, classes = _numbered(y, len(X))
+        labels, classes = _number_labels(y, len(X))
         self.classes_ = np.array(classes)
         named = tuple(str(name) for name in classes)
         settings = [f"seed={self.seed}", *self.settings]
@@ -105,17 +105,16 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def set_params(self, **changes: Any) -> Self:
         for name in changes:
-            if name not in self.get_params():
-                raise unknown_name("parameter", name, self.get_params())
+            check_known("parameter", name, self.get_params())
         super().set_params(**changes)
         return self
 
 
 def _as_images(X: Any) -> NDArray[np.uint8]:
-    return as_bytes(np.asarray(X), "images", any_channels=True)
+    return to_uint8(np.asarray(X), "images", any_channels=True)
 
 
-def _numbered(y: Sequence[Any], count: int) -> tuple[NDArray[np.int64], list[Any]]:
+def _number_labels(y: Sequence[Any], count: int) -> tuple[NDArray[np.int64], list[Any]]:
     if len(y) != count:
         raise InputError(f"fit: {count:,} examples but {len(y):,} labels. Give one label per example.")
     classes, labels = np.unique(np.asarray(y), return_inverse=True)

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headwork.data.summaries import plain
-from headwork.documents import new_plot, tint
+from headwork.data.summaries import plot_label
+from headwork.documents import heat_colormap, new_plot
 from headwork.errors import InputError
 from headwork.models import VisionTransformer
 from headwork.readings import recorder
@@ -24,30 +24,30 @@ MAX_POINTS, MAX_INCHES = 30_000, 40  # of a curve; of a side of a picture
 CONFUSION_CAPTION = "Rows are the true classes, columns the predicted ones, on the test set."
 
 
-def epochs_of(metrics: Metrics) -> list[Mapping[str, Any]]:
+def finished_epochs(metrics: Metrics) -> list[Mapping[str, Any]]:
     """The lines of finished epochs."""
     return [line for line in metrics if line.get("ended")]
 
 
 def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> Any:
     """Loss and accuracy by epoch: of one run in two panels; of several in four, with one line per run."""
-    ended = {plain(name, 60): epochs_of(metrics) for name, metrics in runs.items()}
-    for name, lines in ended.items():
+    finished = {plot_label(name, 60): finished_epochs(metrics) for name, metrics in runs.items()}
+    for name, lines in finished.items():
         if not lines:
             raise InputError(f"{name or 'the run'}: no epoch is finished, so there are no curves yet.")
     several = len(runs) > 1
     groups: dict[str, dict[str, tuple[str, list[Mapping[str, Any]]]]] = {}
-    for part, (name, lines) in product(("training", "validation"), ended.items()):
+    for part, (name, lines) in product(("training", "validation"), finished.items()):
         groups.setdefault(part if several else "", {})[name if several else part] = part, lines
     picture, grid = new_plot(
         11, 7 if several else 4.2, 1 + several, 2, sharey="row" if several else "none", squeeze=False
     )
     if title:
-        picture.suptitle(plain(title, 100))
+        picture.suptitle(plot_label(title, 100))
     if caption:
-        picture.supxlabel("\n".join(textwrap.wrap(plain(caption, len(caption)), 170)), fontsize=8)
+        picture.supxlabel("\n".join(textwrap.wrap(plot_label(caption, len(caption)), 170)), fontsize=8)
     # A row per measure, on one scale where there are several runs; a single run has them side by side.
-    style = "-" if max(map(len, ended.values())) > 25 else "o-"
+    style = "-" if max(map(len, finished.values())) > 25 else "o-"
     for panels, measure in zip(grid if several else grid.T, ("loss", "accuracy"), strict=True):
         unit = 100 if measure == "accuracy" else 1
         for axes, (heading, group) in zip(panels, groups.items(), strict=True):
@@ -61,10 +61,10 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
             axes.grid(alpha=0.3)
             axes.legend(fontsize=8)
         # Of long runs, the first epoch lies so far off that the rest would be one flat line.
-        late = [value for axes in panels for line in axes.lines for value in line.get_ydata()[1:]]
-        if several and min(map(len, ended.values())) > 5:
-            margin = (max(late) - min(late)) / 20
-            panels[0].set_ylim(min(late) - margin, max(late) + margin)
+        later_values = [value for axes in panels for line in axes.lines for value in line.get_ydata()[1:]]
+        if several and min(map(len, finished.values())) > 5:
+            margin = (max(later_values) - min(later_values)) / 20
+            panels[0].set_ylim(min(later_values) - margin, max(later_values) + margin)
     return picture
 
 
@@ -107,13 +107,13 @@ def confusion_figure(counts: Sequence[Sequence[int]], classes: Sequence[str]) ->
     picture, axes = new_plot(side + 0.6, side)
     matrix = np.array(counts)
     shares = matrix / np.maximum(1, matrix.sum(1, keepdims=True))
-    image = axes.imshow(shares, cmap=tint(), vmin=0, vmax=1)
+    image = axes.imshow(shares, cmap=heat_colormap(), vmin=0, vmax=1)
     picture.colorbar(image, ax=axes, label="share of the true class", shrink=0.7)
     if len(classes) <= 30:
         for (i, j), count in np.ndenumerate(matrix):
             if count:
                 axes.text(j, i, f"{count}", ha="center", va="center", fontsize=7)
-    names = [plain(name, 14) for name in classes]
+    names = [plot_label(name, 14) for name in classes]
     axes.set(xlabel="predicted", ylabel="true", xticks=range(len(classes)), yticks=range(len(classes)))
     axes.set_xticklabels(names, rotation=45, ha="right", fontsize=8)
     axes.set_yticklabels(names, fontsize=8)
@@ -133,7 +133,7 @@ def image_figure(images: NDArray[Any], captions: Sequence[str], columns: int = 6
     return picture
 
 
-REACH = 3  # patches up, down, left and right
+MAX_OFFSET = 3  # patches up, down, left and right
 
 
 def mean_weights(model: VisionTransformer, images: Tensor) -> Tensor:
@@ -151,7 +151,7 @@ def mean_weights(model: VisionTransformer, images: Tensor) -> Tensor:
     side = model.config.image_size // model.config.patch_size
     weights = torch.stack(means)[..., -side * side :, -side * side :]
     grid = weights.reshape(*weights.shape[:2], side, side, side, side)
-    offsets = range(-REACH, REACH + 1)
+    offsets = range(-MAX_OFFSET, MAX_OFFSET + 1)
     # The pairs of patches at one offset are diagonals: first of the rows, then of the columns.
     pairs = [[grid.diagonal(down, 2, 4).diagonal(right, 2, 3) for right in offsets] for down in offsets]
     averages = [[at.sum((2, 3)) / max(1, at[0, 0].numel()) for at in row] for row in pairs]
@@ -163,13 +163,13 @@ def attention_figure(start: VisionTransformer, end: VisionTransformer, images: T
     panels = {"before": mean_weights(start, images), "after": mean_weights(end, images)}
     blocks, count = panels["before"].shape[:2]
     picture = Figure(figsize=(1.0 * 2 * count + 1.4, 1.0 * blocks + 0.9), layout="constrained")
-    halves: Any = picture.subfigures(1, 2)
-    for part, (name, maps) in zip(halves, panels.items(), strict=True):
+    subfigures: Any = picture.subfigures(1, 2)
+    for part, (name, maps) in zip(subfigures, panels.items(), strict=True):
         part.suptitle(name)
         for block, row in enumerate(part.subplots(blocks, count, squeeze=False)):
             for head, axes in enumerate(row):
-                axes.imshow(maps[block, head].numpy(), cmap=tint(), vmin=0, interpolation="nearest")
-                axes.plot(REACH, REACH, marker="+", color="C1", markersize=5)
+                axes.imshow(maps[block, head].numpy(), cmap=heat_colormap(), vmin=0, interpolation="nearest")
+                axes.plot(MAX_OFFSET, MAX_OFFSET, marker="+", color="C1", markersize=5)
                 axes.set(xticks=[], yticks=[])
                 if head == 0:
                     axes.set_ylabel(f"block {block}", fontsize=7)

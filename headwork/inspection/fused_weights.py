@@ -9,12 +9,12 @@ from torch import Tensor
 from torch.nn import functional
 
 
-def fused_attention(named: Mapping[str, Any]) -> Tensor:
+def fused_attention(arguments: Mapping[str, Any]) -> Tensor:
     """The weights (batch, head, query, key) of a fused scaled_dot_product_attention, before dropout."""
-    mask = named.get("attn_mask")
-    mask = named.get("attn_bias") if mask is None else mask
-    scale = named.get("scale")
-    return weights_of(named["query"], named["key"], mask, bool(named.get("is_causal")), scale)
+    mask = arguments.get("attn_mask")
+    mask = arguments.get("attn_bias") if mask is None else mask
+    scale = arguments.get("scale")
+    return weights_of(arguments["query"], arguments["key"], mask, bool(arguments.get("is_causal")), scale)
 
 
 def weights_of(
@@ -32,9 +32,8 @@ def weights_of(
     scores = query @ key.mT
     scores *= 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     if causal:
-        scores.masked_fill_(
-            ~torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril(), -math.inf
-        )
+        allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        scores.masked_fill_(~allowed, -math.inf)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
     weights = scores.softmax(-1)
@@ -43,34 +42,38 @@ def weights_of(
     return weights
 
 
-def fused_layer(named: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+def fused_layer(arguments: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Weights, queries, keys and values of the fast path of nn.MultiheadAttention and nn.TransformerEncoder.
 
     Of a nested batch they are padded with zeros.
     """
-    encoder = "src" in named
-    inputs = [named["src"]] * 3 if encoder else [named[name] for name in ("query", "key", "value")]
-    heads = named["num_heads" if encoder else "num_head"]
+    encoder = "src" in arguments
+    inputs = [arguments["src"]] * 3 if encoder else [arguments[name] for name in ("query", "key", "value")]
+    heads = arguments["num_heads" if encoder else "num_head"]
     lengths = None
     if inputs[0].is_nested:
         lengths = torch.tensor([row.shape[0] for row in inputs[0].unbind()])
         inputs = [part.to_padded_tensor(0.0) for part in inputs]
-    if encoder and named["norm_first"]:
+    if encoder and arguments["norm_first"]:
         normalised = functional.layer_norm(
-            inputs[0], inputs[0].shape[-1:], named["norm_weight_1"], named["norm_bias_1"], named["eps"]
+            inputs[0],
+            inputs[0].shape[-1:],
+            arguments["norm_weight_1"],
+            arguments["norm_bias_1"],
+            arguments["eps"],
         )
         inputs = [normalised] * 3
-    parts = zip(inputs, named["qkv_weight"].chunk(3), named["qkv_bias"].chunk(3), strict=True)
+    parts = zip(inputs, arguments["qkv_weight"].chunk(3), arguments["qkv_bias"].chunk(3), strict=True)
     query, key, value = (
         functional.linear(x, weight, bias).view(*x.shape[:2], heads, -1).transpose(1, 2)
         for x, weight, bias in parts
     )
-    mask = named.get("mask")
+    mask = arguments.get("mask")
     if mask is not None:
         # Torch's masks say what is left out; of kind 1 they are (batch, key).
-        mask = mask[:, None, None, :] if named.get("mask_type") == 1 else mask
+        mask = mask[:, None, None, :] if arguments.get("mask_type") == 1 else mask
         mask = ~mask if mask.dtype == torch.bool else mask
     if lengths is not None:
-        there = torch.arange(key.shape[2]) < lengths[:, None]
-        mask = there[:, None, None, :] & there[:, None, :, None]
+        is_token = torch.arange(key.shape[2]) < lengths[:, None]
+        mask = is_token[:, None, None, :] & is_token[:, None, :, None]
     return weights_of(query, key, mask), {"query": query, "key": key, "value": value}

@@ -16,145 +16,141 @@ import numpy as np
 from headwork.data import Images, Texts
 from headwork.data.summaries import printable
 from headwork.documents.blocks import Code, Details, Document, Heading, Item, Items, Note, Renderable, Table
-from headwork.documents.views import Attention, TintMap, Tints, Tokens
-from headwork.inspection.folder_subjects import find_target, open_folder, open_source
+from headwork.documents.token_views import AttentionView, Heatmap, TokenHeatmaps, Tokens
+from headwork.inspection.model_folders import find_target, open_model, open_model_on_input
+from headwork.inspection.model_on_input import Array, AttentionLayer, ModelOnInput, model_on_array
 from headwork.inspection.predictions import image_probabilities, predict
-from headwork.inspection.relevance import HOW, Trust, relevance, trust
+from headwork.inspection.relevance import DESCRIPTIONS, Trust, relevance, trust
 from headwork.inspection.roles import Role, role
-from headwork.inspection.subjects import Array, Layer, Subject, array_subject
-from headwork.training.folders import Result, example_images, load_data_info
+from headwork.training.run_folders import Result, example_images, load_data_info
 
 MAX_WEIGHTS = 700_000  # in one page: 1.9 MB
 SHOWN_HEADS = 12  # in the table; the others are folded
-LOOKED = 64  # test images among which right ones are looked for
+MAX_EXAMINED = 64  # test images among which right ones are looked for
 
 
 @dataclass(frozen=True, eq=False)
 class Inspection(Renderable):
     """What is known of a model on one input; it shows itself in a notebook."""
 
-    subject: Subject
+    model: ModelOnInput
 
     @cached_property
     def relevance(self) -> dict[str, Array]:
         """Of each part by each method: occlusion, attention rollout, gradient x attention."""
-        return relevance(self.subject)
+        return relevance(self.model)
 
     @cached_property
     def trust(self) -> dict[str, Trust]:
-        return trust(self.subject, self.relevance)
+        return trust(self.model, self.relevance)
 
     @property
-    def layers(self) -> list[Layer]:
-        return self.subject.layers
+    def layers(self) -> list[AttentionLayer]:
+        return self.model.layers
 
     @cached_property
     def roles(self) -> dict[tuple[int, int], Role]:
         """The role of each head (layer, head)."""
-        found = {}
+        roles: dict[tuple[int, int], Role] = {}
         for number, layer in enumerate(self.layers):
-            every = [layer.weights, *(other[number].weights for other in self.subject.others)]
-            weights = np.stack([one for one in every if one.shape == layer.weights.shape], 1)
-            own = layer.weights.shape[-1] == len(self.subject.labels)
-            for head, one in enumerate(weights):
-                found[number, head] = role(one, grid=self.subject.grid if own else None)
-        return found
+            weights = [layer.weights, *self.model.other_weights.get(layer.path, ())]
+            grid = self.model.grid if layer.weights.shape[-1] == len(self.model.labels) else None
+            by_head = np.stack(weights, 1)
+            roles |= {(number, head): role(one, grid=grid) for head, one in enumerate(by_head)}
+        return roles
 
     @cached_property
     def heads(self) -> list[tuple[int, int]]:
         """Every head (layer, head), the most telling first: without it the score changes most."""
-        effects = self.subject.head_effects
+        effects = self.model.score_lost_per_head
         every = [(i, j) for i, layer in enumerate(effects) for j in range(len(layer))]
         return sorted(every, key=lambda head: -abs(float(effects[head[0]][head[1]])))
 
     # --- shown ------------------------------------------------------------------------------------
     def tokens(self) -> Tokens:
-        return Tokens(tuple(map(printable, self.subject.labels)), self.subject.grid, png(self.subject.pixels))
+        return Tokens(tuple(map(printable, self.model.labels)), self.model.grid, to_png(self.model.pixels))
 
-    def why(self) -> Iterator[Any]:
+    def explanation(self) -> Iterator[Any]:
         """What the prediction rests on, and how far to trust that."""
-        subject, maps = self.subject, []
+        model, maps = self.model, []
         for method, values in self.relevance.items():
-            every = np.full(len(subject.labels), np.nan)
-            every[list(subject.parts)] = values
-            maps.append(TintMap(method, every, f"{self.trust[method].verdict}; {HOW[method]}"))
-        yield Tints(self.tokens(), tuple(maps))
-        good = {"above random": True, "below random": False}
+            every = np.full(len(model.labels), np.nan)
+            every[list(model.parts)] = values
+            maps.append(Heatmap(method, every, f"{self.trust[method].verdict}; {DESCRIPTIONS[method]}"))
+        yield TokenHeatmaps(self.tokens(), tuple(maps))
         yield Items(
             tuple(
-                Item(f"on this input: {one.evidence}.", one.method, one.verdict, good.get(one.verdict))
+                Item(f"on this input: {one.evidence}.", one.method, one.verdict, one.good)
                 for one in self.trust.values()
             )
         )
-        yield from map(Note, subject.remarks)
+        yield from map(Note, model.remarks)
 
-    def explained(self) -> str:
+    def how_tested(self) -> str:
         """What the score is, and how methods are tested."""
-        subject = self.subject
         score = "how alike the vector of the whole input stays (cosine)"
-        if subject.explained is not None:
-            score = f"the probability of {printable(subject.classes[subject.explained])}"
+        if self.model.explained_class is not None:
+            score = f"the probability of {printable(self.model.explained_name)}"
         return (
-            f"The score is {score}. {subject.hidden_as} Insertion is the mean score while the parts appear, "
-            "the most relevant first; deletion, while they vanish in that order. A method that knows nothing "
-            "orders them at random, so its insertion less deletion is 0 on average. Each picture has its own "
-            "scale; orange is negative."
+            f"The score is {score}. {self.model.hidden_note} Insertion is the mean score while the parts "
+            "appear, the most relevant first; deletion, while they vanish in that order. A method that knows "
+            "nothing orders them at random, so its insertion less deletion is 0 on average. Each picture has "
+            "its own scale; orange is negative."
         )
 
-    def attention(self) -> Attention | None:
+    def attention(self) -> AttentionView | None:
         """The layers between the tokens of the input, within what a page may hold."""
-        count = len(self.subject.labels)
+        count = len(self.model.labels)
         square = [i for i, layer in enumerate(self.layers) if layer.weights.shape[-2:] == (count, count)]
         best = list(dict.fromkeys(layer for layer, _ in self.heads if layer in square))
-        room = MAX_WEIGHTS
-        kept: list[int] = []
-        for number in best:
-            room -= self.layers[number].weights.size
-            kept += [number] if room >= 0 or not kept else []
-        kept.sort()
-        if not kept:
+        if not best:
             return None
-        start = next(head for head in self.heads if head[0] in kept)
-        remarks = {(kept.index(i), j): self.remark(i, j) for i, j in self.heads if i in kept}
-        layers = tuple((self.layers[i].path, self.layers[i].weights) for i in kept)
-        return Attention(self.tokens(), layers, (kept.index(start[0]), start[1], self.subject.query), remarks)
+        sizes = np.cumsum([self.layers[i].weights.size for i in best])
+        kept = sorted(i for i, size in zip(best, sizes, strict=True) if i == best[0] or size <= MAX_WEIGHTS)
+        layer, head = next(head for head in self.heads if head[0] in kept)
+        start = kept.index(layer), head, self.model.output_token_index
+        remarks = {(kept.index(i), j): self.head_remark(i, j) for i, j in self.heads if i in kept}
+        layers = tuple((self.layers[i].name, self.layers[i].weights) for i in kept)
+        return AttentionView(self.tokens(), layers, start, remarks)
 
-    def remark(self, layer: int, head: int) -> str:
+    def share(self, layer: int, head: int) -> str:
+        """The share that a head's role explains; none of content on one input, where nothing varies."""
         known = self.roles[layer, head]
-        share = f" ({known.share:.0%})" if self.subject.others or known.name != "content" else ""
-        fall = "without it the score falls by" if self.subject.without_heads else "weights x gradient"
-        return f"{known.text}{share}; {fall} {self.subject.head_effects[layer][head]:+.3f}"
+        return f"{known.share:.0%}" if self.model.other_inputs or known.name != "content" else ""
+
+    def head_remark(self, layer: int, head: int) -> str:
+        share = self.share(layer, head) and f" ({self.share(layer, head)})"
+        fall = "without it the score falls by" if self.model.without_heads else "weights x gradient"
+        effect = self.model.score_lost_per_head[layer][head]
+        return f"{self.roles[layer, head].text}{share}; {fall} {effect:+.3f}"
 
     def head_table(self, heads: Sequence[tuple[int, int]]) -> Table:
         rows: list[tuple[Any, ...]] = []
         for i, j in heads:
             known, weights = self.roles[i, j], self.layers[i].weights[j]
             entropy = -(weights * np.log(np.maximum(weights, 1e-30))).sum(-1).mean()
-            effect = f"{self.subject.head_effects[i][j]:+.3f}"
-            far = f"{known.distance:.1f}"
-            # On one input nothing varies.
-            share = f"{known.share:.0%}" if self.subject.others or known.name != "content" else ""
-            name = f"{self.layers[i].path}, head {j}".replace(" ", "\u00a0")
-            rows.append((name, effect, known.text, share, far, f"{np.exp(entropy):.1f}"))
-        fall = "score lost without it" if self.subject.without_heads else "weights x gradient"
-        return Table("", ("head", fall, "role", "share", "distance", "keys"), rows)
+            effect = f"{self.model.score_lost_per_head[i][j]:+.3f}"
+            name = f"{self.layers[i].name}, head {j}".replace(" ", "\u00a0")
+            distance, keys = f"{known.distance:.1f}", f"{np.exp(entropy):.1f}"
+            rows.append((name, effect, known.text, self.share(i, j), distance, keys))
+        effect = "score lost without it" if self.model.without_heads else "weights x gradient"
+        return Table("", ("head", effect, "role", "share", "distance", "keys"), rows)
 
     def prediction(self) -> Iterator[Any]:
-        subject = self.subject
-        if not subject.classes:
+        model = self.model
+        if not model.classes:
             yield "This model has no classes: what is explained is the mean of its output vectors."
             return
-        best = (-subject.probabilities).argsort(kind="stable")[:5].tolist()
-        rows: list[tuple[Any, ...]] = [
-            (printable(subject.classes[i]), f"{subject.probabilities[i]:.1%}") for i in best
-        ]
-        truth = [f"The true class is {printable(self.subject.truth)}."] if self.subject.truth else []
-        yield Table("", ("prediction", "probability"), rows, truth)
+        best = (-model.probabilities).argsort(kind="stable")[:5].tolist()
+        rows = [(printable(model.classes[i]), f"{model.probabilities[i]:.1%}") for i in best]
+        notes = [f"The true class is {printable(model.true_class)}."] if model.true_class else []
+        yield Table("", ("prediction", "probability"), rows, notes)
 
     def document(self) -> Document:
-        subject, view = self.subject, self.attention()
-        inputs = f"{1 + len(self.subject.others)} inputs" if self.subject.others else "this input alone"
-        parts: list[Any] = [*self.prediction(), Heading("What it rests on"), *self.why(), self.explained()]
+        model, view = self.model, self.attention()
+        inputs = f"{1 + model.other_inputs} inputs" if model.other_inputs else "this input alone"
+        parts: list[Any] = [*self.prediction(), Heading("What it rests on"), *self.explanation()]
+        parts.append(self.how_tested())
         if view is not None:
             parts += [Heading("Where the heads attend"), view]
             if len(view.layers) < len(self.layers):
@@ -168,47 +164,43 @@ class Inspection(Renderable):
                 "mean between query and key; keys is e to the entropy: how many share a query's weight.",
             ]
         if len(self.heads) > SHOWN_HEADS:
-            rest = self.head_table(self.heads[SHOWN_HEADS:])
-            parts.append(Details("The other heads", (rest,)))
-        if subject.positions is not None and subject.grid:
-            parts.append(Details("Similarity of positions", (self._positions(subject.positions),)))
-        title = subject.name
-        if subject.explained is not None:
-            name, sure = subject.classes[subject.explained], subject.probabilities[subject.explained]
-            title += f": {printable(name)}, {sure:.0%}"
+            parts.append(Details("The other heads", (self.head_table(self.heads[SHOWN_HEADS:]),)))
+        if model.positions is not None and model.grid:
+            parts.append(Details("Similarity of positions", (self._positions(model.positions),)))
+        title = model.name
+        if model.explained_class is not None:
+            title += f": {printable(model.explained_name)}, {model.probabilities[model.explained_class]:.0%}"
         about = "What the model predicts, what that rests on, and how far to trust each explanation."
         return Document(title, tuple(parts), about, data=self.as_data)
 
-    def _positions(self, similar: Array) -> Tints:
+    def _positions(self, similar: Array) -> TokenHeatmaps:
         """How alike the learned positions are, as seen from three patches."""
-        tokens, (rows, columns) = self.tokens(), self.subject.grid or (1, 1)
+        tokens, (rows, columns) = self.tokens(), self.model.grid or (1, 1)
         patches = {"the first patch": 0, "the middle": rows // 2 * columns + columns // 2, "the last": -1}
-        at = {name: patch + (tokens.first if patch >= 0 else 0) for name, patch in patches.items()}
-        maps = tuple(TintMap(f"from {name}", similar[patch]) for name, patch in at.items())
-        return Tints(Tokens(tokens.labels, tokens.grid), maps)
+        at = {name: patch + (tokens.first_patch if patch >= 0 else 0) for name, patch in patches.items()}
+        maps = tuple(Heatmap(f"from {name}", similar[patch]) for name, patch in at.items())
+        return TokenHeatmaps(Tokens(tokens.labels, tokens.grid), maps)
 
     def as_data(self) -> dict[str, Any]:
-        subject = self.subject
-        named = zip(subject.classes, subject.probabilities.tolist(), strict=True) if subject.classes else ()
+        model = self.model
+        named = zip(model.classes, model.probabilities.tolist(), strict=True) if model.classes else ()
         return {
-            "model": subject.name,
-            "tokens": list(subject.labels),
-            "parts": list(subject.parts),
-            "grid": subject.grid,
-            "probabilities": dict(named) if len(subject.classes) <= 1000 else None,
-            "explained": None if subject.explained is None else subject.classes[subject.explained],
-            "true": self.subject.truth or None,
+            "model": model.name,
+            "tokens": list(model.labels),
+            "parts": list(model.parts),
+            "grid": model.grid,
+            "probabilities": dict(named) if len(model.classes) <= 1000 else None,
+            "explained": model.explained_name or None,
+            "true": model.true_class or None,
             "relevance": {method: values.tolist() for method, values in self.relevance.items()},
             "trust": {method: one.as_data() for method, one in self.trust.items()},
             "heads": [
-                {"layer": self.layers[i].path, "head": j, "effect": float(subject.head_effects[i][j])}
+                {"layer": self.layers[i].name, "head": j, "effect": float(model.score_lost_per_head[i][j])}
                 | vars(self.roles[i, j])
                 for i, j in self.heads
             ],
-            "weights": {
-                layer.path: np.round(layer.weights.astype(float), 5).tolist() for layer in self.layers
-            },
-            "remarks": list(subject.remarks),
+            "weights": {one.name: np.round(one.weights.astype(float), 5).tolist() for one in self.layers},
+            "remarks": list(model.remarks),
         }
 
 
@@ -218,37 +210,38 @@ def predict_why(folder: str | Path, *, images: Sequence[Path] = (), texts: Seque
     given: list[dict[str, Any]] = [{"image": image, "resize": True} for image in images]
     given += [{"text": text} for text in texts]
     if not given:
-        given = [{"index": number} for number in example_images(folder).places]
-    source = open_source(folder)
-    shown = [Inspection(open_folder(source, **options)) for options in given]
+        given = [{"index": number} for number in example_images(folder).indices]
+    source = open_model(folder)
+    shown = [Inspection(open_model_on_input(source, **options)) for options in given]
     parts: list[Any] = [table]
     for row, one in zip(table.rows, shown, strict=True):
-        parts += [Heading(f"{row[0]}: {row[1]}, {row[2]}"), *one.why()]
+        parts += [Heading(f"{row[0]}: {row[1]}, {row[2]}"), *one.explanation()]
     why = [{name: one.as_data()[name] for name in ("relevance", "trust")} for one in shown]
-    return Document("", (*parts, shown[0].explained()), data=lambda: {**table.as_data(), "why": why})
+    return Document("", (*parts, shown[0].how_tested()), data=lambda: {**table.as_data(), "why": why})
 
 
 def inspect_test_images(result: Result, data: Images | Texts | None) -> list[Any]:
     """What the predictions for some test images rest on: the first three right ones and wrong ones."""
     if not isinstance(data, Images):
         return []
-    source = open_source(result.folder)
-    images, labels = data.test.images[:LOOKED], data.test.labels[:LOOKED]
-    predicted = image_probabilities(source.model.model, images, load_data_info(result.folder)).argmax(-1)
+    source = open_model(result.folder)
+    images, labels = data.test.images[:MAX_EXAMINED], data.test.labels[:MAX_EXAMINED]
+    info = load_data_info(result.folder)
+    predicted = image_probabilities(source.array_model.inner, images, info).argmax(-1)
     right = (predicted == labels).nonzero()[0][:3].tolist()
     chosen = [*right, *(mistake["place"] for mistake in result.record["mistakes"][:3])]
     parts: list[Any] = [Heading("Where it looked")] if chosen else []
     for place in chosen:
-        shown = Inspection(source.subject(data.test.images[place]))
-        sure = float(shown.subject.probabilities.max())
-        true, said = (source.classes[i] for i in (data.test.labels[place], shown.subject.explained or 0))
-        words = f"{said}, {sure:.0%}" + ("" if true == said else f"; true: {true}")
-        inner = Document(f"Test image {place}: {words}", tuple(shown.why()))
+        shown = Inspection(source.on_image(data.test.images[place]))
+        confidence, name = float(shown.model.probabilities.max()), shown.model.explained_name
+        true = source.classes[data.test.labels[place]]
+        words = f"{name}, {confidence:.0%}" + ("" if true == name else f"; true: {true}")
+        inner = Document(f"Test image {place}: {words}", tuple(shown.explanation()))
         parts.append(Code(f"headwork.inspect(folder, index={place})", (inner,)))
-    return [*parts, shown.explained()] if chosen else []
+    return [*parts, shown.how_tested()] if chosen else []
 
 
-def png(pixels: Array | None) -> bytes:
+def to_png(pixels: Array | None) -> bytes:
     """Bytes (channel, height, width) as a PNG."""
     if pixels is None:
         return b""
@@ -282,15 +275,15 @@ def inspect(
     explain, unless the predicted one.
 
     >>> steps = inspect("digits", index=0)
-    >>> steps.subject.classes[steps.subject.explained], sorted(steps.relevance)[-1]
+    >>> steps.model.classes[steps.model.explained_class], sorted(steps.relevance)[-1]
     ('3', 'occlusion')
     """
     if hasattr(model, "definition") and not options and len(inputs) < 2:  # one of ours, on torch or numpy
-        subject = array_subject(model, inputs[0] if inputs else None, tuple(classes or ()))
+        on_input = model_on_array(model, inputs[0] if inputs else None, tuple(classes or ()))
     elif isinstance(model, (str, Path)):
-        subject = open_folder(model, image=image, index=index, text=text, resize=resize)
+        on_input = open_model_on_input(model, image=image, index=index, text=text, resize=resize)
     else:
-        from headwork.inspection.torch_subjects import module_subject
+        from headwork.inspection.module_on_input import module_on_input
 
-        subject = module_subject(model, inputs, options, labels=labels, classes=classes, hidden=hidden)
-    return Inspection(replace(subject, target=find_target(subject, target)))
+        on_input = module_on_input(model, inputs, options, labels=labels, classes=classes, hidden=hidden)
+    return Inspection(replace(on_input, target=find_target(on_input, target)))

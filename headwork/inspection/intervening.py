@@ -4,7 +4,7 @@
 where a head's weights have met the values, its part of the product is replaced. Other heads keep their bits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -17,11 +17,11 @@ from headwork.construct import Construction
 from headwork.errors import InputError, format_shape
 from headwork.inspection.attention import (
     LIMIT,
+    AttentionCollector,
     AttentionRecord,
-    Collector,
     attention_of,
-    lies_in,
-    run_watched,
+    path_matches,
+    run_with_collector,
 )
 from headwork.inspection.operations import tensors_in
 from headwork.inspection.watching import DetectedAttention
@@ -34,7 +34,7 @@ class Heads:
     heads: tuple[int, ...]
     kind: str = ""
     weights: Any = field(default=None, repr=False)
-    other: tuple[Any, Any] | None = field(default=None, repr=False)  # another input: args and kwargs
+    other_input: tuple[Any, Any] | None = field(default=None, repr=False)  # another input: args and kwargs
 
     def off(self) -> "Heads":
         """The head adds nothing: its output is zero."""
@@ -55,11 +55,11 @@ class Heads:
 
     def weights_from(self, *inputs: Any, **kwargs: Any) -> "Heads":
         """The weights that the head has on another input of the same length."""
-        return replace(self, kind="weights", other=(inputs, kwargs))
+        return replace(self, kind="weights", other_input=(inputs, kwargs))
 
     def output_from(self, *inputs: Any, **kwargs: Any) -> "Heads":
         """The output that the head has on another input of the same length."""
-        return replace(self, kind="output", other=(inputs, kwargs))
+        return replace(self, kind="output", other_input=(inputs, kwargs))
 
 
 def head(*heads: int) -> Heads:
@@ -109,15 +109,19 @@ def intervene(module: nn.Module, changes: Mapping[str, Heads], /, *inputs: Any, 
             raise InputError(f"intervene: '{path}' has {change!r}. Give, for instance, head(2).off().")
     if not inputs and not kwargs:
         return partial(intervene, module, changes)
-    before = run_watched(module, inputs, kwargs, HeadEditor({}), stepwise=True)
-    editor = HeadEditor({path: (change, _source(module, path, change)) for path, change in changes.items()})
-    output = run_watched(module, inputs, kwargs, editor, stepwise=True)
+    edits = [
+        HeadEdit(path, change, on_other_input=_tensors_on_other_input(module, path, change))
+        for path, change in changes.items()
+    ]
+    editor = HeadEditor(edits, paths=list(changes))
+    before = run_with_collector(module, inputs, kwargs, HeadEditor([]), stepwise=True)
+    output = run_with_collector(module, inputs, kwargs, editor, stepwise=True)
     editor.check()
     old, new = (_first_numbers(one) for one in (before, output))
-    gaps, norm = (new - old).abs(), old.norm().item()
+    differences, norm = (new - old).abs(), old.norm().item()
     changed = (new.argmax(-1) != old.argmax(-1)).double().mean().item()
-    relative = gaps.norm().item() / norm if norm else float(gaps.any())
-    return Effect(output, before, gaps.max().item(), gaps.mean().item(), relative, changed)
+    relative = differences.norm().item() / norm if norm else float(differences.any())
+    return Effect(output, before, differences.max().item(), differences.mean().item(), relative, changed)
 
 
 def _first_numbers(output: Any) -> Tensor:
@@ -128,91 +132,83 @@ def _first_numbers(output: Any) -> Tensor:
     raise InputError("intervene: the output of the module holds no decimal numbers to compare.")
 
 
-Source = dict[tuple[str, int], Tensor]
+OtherTensors = dict[tuple[str, int], Tensor]
 
 
-def _source(module: nn.Module, path: str, change: Heads) -> Source:
+def _tensors_on_other_input(module: nn.Module, path: str, change: Heads) -> OtherTensors:
     """Weights or outputs on the other input, by path and call."""
-    if change.other is None:
+    if change.other_input is None:
         return {}
-    inputs, kwargs = change.other
-    other = attention_of(module, *inputs, paths=path, keep=(change.kind,), **kwargs)
-    return {(record.path, record.call): getattr(record, change.kind) for record in other.records}
+    inputs, kwargs = change.other_input
+    other_input = attention_of(module, *inputs, paths=path, keep=(change.kind,), **kwargs)
+    return {(record.path, record.call): getattr(record, change.kind) for record in other_input.records}
 
 
-class HeadEditor(Collector):
-    """Replaces the outputs of heads on the way."""
+@dataclass(frozen=True)
+class HeadEdit:
+    """A change of the heads at a path, or a pattern; with a ``call`` only in that call of that path."""
 
-    def __init__(self, changes: Mapping[str, tuple[Heads, Source]]) -> None:
-        super().__init__(list(changes), (), 0)
-        self.changes = changes
+    path: str
+    change: Heads
+    call: int | None = None
+    on_other_input: OtherTensors = field(default_factory=dict)
+
+    def applies(self, path: str, call: int) -> bool:
+        return path_matches(path, self.path) if self.call is None else (path, call) == (self.path, self.call)
+
+
+class HeadEditor(AttentionCollector):
+    """Replaces the outputs of heads on the way; the weights that it records are those with the changes."""
+
+    def __init__(
+        self, edits: Sequence[HeadEdit], keep: tuple[str, ...] = (), paths: Sequence[str] | None = None
+    ) -> None:
+        super().__init__(paths, keep, LIMIT)
+        self.edits = edits
 
     def on_attention(self, detected: DetectedAttention) -> Tensor | None:
-        call = self.calls.get(detected.path, 0)
-        self.calls[detected.path] = call + 1
-        wanted = self.wanted(detected.path, call)
-        if not wanted:
+        record, call = self.record(detected), self.calls[detected.path] - 1
+        edits = [edit for edit in self.edits if edit.applies(detected.path, call)]
+        if not edits:
             return None
         where = f"intervene: the attention at '{detected.path}'"
-        output, value, weights = detected.get("output"), detected.get("value"), detected.arranged()
-        if detected.fixed or output is None or value is None:
-            raise InputError(f"{where} cannot be changed: {detected.fixed}.")
-        output, count = output.clone(), weights.shape[1]
+        output, value, weights = detected.get("output"), detected.get("value"), detected.arrange()
+        if detected.obstacle or output is None or value is None:
+            raise InputError(f"{where} cannot be changed: {detected.obstacle}.")
+        output, changed, count = output.clone(), weights.detach().clone(), weights.shape[1]
         value = value.repeat_interleave(count // value.shape[1], 1)  # grouped queries
-        for change, source in wanted:
-            heads = list(change.heads or range(count))
+        for edit in edits:
+            kind, heads = edit.change.kind, list(edit.change.heads or range(count))
             if not all(0 <= one < count for one in heads):
                 raise InputError(f"{where} has heads 0 to {count - 1}, not {max(heads)}.")
-            given = source.get((detected.path, call)) if change.other else change.weights
-            old = output[:, heads] if change.kind == "output" else weights[:, heads]
-            if change.kind in ("weights", "output"):
-                new = _fitting(given, old, heads, where, change.kind)
+            tensor, old = edit.change.weights, (output if kind == "output" else weights)[:, heads]
+            if edit.change.other_input:
+                tensor = edit.on_other_input.get((detected.path, call))
+            if kind in ("weights", "output"):
+                new = _broadcast_to(tensor, old, heads, where, kind)
             else:
-                new = _new_weights(change.kind, old, where)
-            new = new if change.kind == "output" else new.to(value) @ value[:, heads]
+                new = _new_weights(kind, old, where)
+            if kind != "output":
+                changed[:, heads] = new
+                new = new.to(value) @ value[:, heads]
             output[:, heads] = new.to(output)
-        return output
-
-    def wanted(self, path: str, call: int) -> list[tuple[Heads, Source]]:
-        """What becomes of the attention at a path, in one of its calls."""
-        return [pair for wanted, pair in self.changes.items() if lies_in(path, wanted)]
-
-
-class ChangedForward:
-    """The forward pass of a module with heads changed, by path and call; ``records`` are of its first pass.
-
-    What is recorded of a changed head are its own weights, which were not used.
-    """
-
-    def __init__(self, module: nn.Module, changes: Mapping[tuple[str, int], list[Heads]]) -> None:
-        self.module, self.changes = module, changes
-        self.records: list[AttentionRecord] | None = None
-
-    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
-        if not self.changes and self.records is not None:
-            return self.module(*inputs, **kwargs)
-        editor = CallEditor(self.changes)
-        output = run_watched(self.module, inputs, kwargs, editor, stepwise=True)
-        if self.records is None:
-            editor.seen.check()
-            self.records = editor.seen.records
+        if record is not None:
+            record.weights = changed
         return output
 
 
-class CallEditor(HeadEditor):
-    """Replaces the outputs of heads in single calls, and keeps all weights."""
-
-    def __init__(self, by_call: Mapping[tuple[str, int], list[Heads]]) -> None:
-        super().__init__({})
-        self.by_call, self.seen = by_call, Collector(None, (), LIMIT)
-
-    def on_attention(self, detected: DetectedAttention) -> Tensor | None:
-        self.seen.on_write = self.on_write
-        self.seen.on_attention(detected)
-        return super().on_attention(detected)
-
-    def wanted(self, path: str, call: int) -> list[tuple[Heads, Source]]:
-        return [(change, {}) for change in self.by_call.get((path, call), ())]
+def run_edited(
+    module: nn.Module,
+    edits: Sequence[HeadEdit],
+    inputs: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    keep: tuple[str, ...] = (),
+) -> tuple[Any, list[AttentionRecord]]:
+    """The output of a pass with heads changed, and records of the attentions with what is to ``keep``."""
+    editor = HeadEditor(edits, keep)
+    output = run_with_collector(module, inputs, kwargs, editor, stepwise=True)
+    editor.check()
+    return output, editor.records
 
 
 def _new_weights(kind: str, old: Tensor, where: str) -> Tensor:
@@ -226,17 +222,17 @@ def _new_weights(kind: str, old: Tensor, where: str) -> Tensor:
     return torch.eye(old.shape[-1]).to(old).expand_as(old)
 
 
-def _fitting(given: Tensor | None, old: Tensor, heads: list[int], where: str, kind: str) -> Tensor:
+def _broadcast_to(tensor: Tensor | None, old: Tensor, heads: list[int], where: str, kind: str) -> Tensor:
     """What was given for these heads; of all heads, these are taken."""
-    if given is None:
+    if tensor is None:
         raise InputError(f"{where} is not reached by the other input, call for call.")
-    if given.dim() == 4 and given.shape[1] > max(heads):
-        given = given[:, heads]
+    if tensor.dim() == 4 and tensor.shape[1] > max(heads):
+        tensor = tensor[:, heads]
     try:
-        return given.to(old).broadcast_to(old.shape)
+        return tensor.to(old).broadcast_to(old.shape)
     except RuntimeError:
         axes = "batch head query " + ("key" if kind == "weights" else "width")
-        came, expected = format_shape(given.shape, axes), format_shape(old.shape, axes)
+        actual, expected = format_shape(tensor.shape, axes), format_shape(old.shape, axes)
         raise InputError(
-            f"{where}: {kind} are {came}, expected {expected}. Sizes must be the same."
+            f"{where}: {kind} are {actual}, expected {expected}. Sizes must be the same."
         ) from None

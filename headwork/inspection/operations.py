@@ -6,34 +6,34 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-ALIKE = {"unbind": "select", "split_with_sizes": "split", "unsafe_split": "split"}
+SAME_AS = {"unbind": "select", "split_with_sizes": "split", "unsafe_split": "split"}
 
 
 class TorchOperation(NamedTuple):
     name: str
-    own: bool  # of torch itself
+    is_torch: bool  # and of no other library
     composite: bool  # made of others: only under torch.inference_mode does it come whole
-    written: tuple[tuple[int, str], ...]  # which arguments it writes to
+    writes: tuple[tuple[int, str], ...]  # the arguments that it writes to
 
 
 _operations: dict[Any, TorchOperation] = {}
 
 
-def operation(func: Any) -> TorchOperation:
+def operation_of(func: Any) -> TorchOperation:
     if func not in _operations:
         arguments = enumerate(func._schema.arguments)
-        written = tuple(
+        writes = tuple(
             (at, a.name) for at, a in arguments if a.alias_info is not None and a.alias_info.is_write
         )
         name = func.overloadpacket.__name__
-        name = name[:-1] if written and name.endswith("_") else name
+        name = name[:-1] if writes and name.endswith("_") else name
         composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
-        own = func.namespace in ("aten", "prim", "prims")
-        _operations[func] = TorchOperation(ALIKE.get(name, name), own, composite, written)
+        is_torch = func.namespace in ("aten", "prim", "prims")
+        _operations[func] = TorchOperation(SAME_AS.get(name, name), is_torch, composite, writes)
     return _operations[func]
 
 
-def identity(tensor: Tensor) -> tuple[Any, tuple[int, ...], Any]:
+def view_key(tensor: Tensor) -> tuple[Any, tuple[int, ...], Any]:
     """Equal for two views of the same numbers in the same order."""
     try:
         return tensor.data_ptr() or id(tensor), tuple(tensor.shape), tensor.stride()
@@ -41,7 +41,7 @@ def identity(tensor: Tensor) -> tuple[Any, tuple[int, ...], Any]:
         return id(tensor), () if tensor.is_nested else tuple(tensor.shape), None
 
 
-def storage(tensor: Tensor) -> int:
+def storage_key(tensor: Tensor) -> int:
     try:
         return tensor.untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError):
@@ -59,6 +59,6 @@ def tensors_in(value: Any, depth: int) -> list[Tensor]:
     return [tensor for item in list(value) for tensor in tensors_in(item, depth - 1)]
 
 
-def by_name(func: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+def arguments_by_name(func: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     names = [argument.name for argument in func._schema.arguments]
     return {**dict(zip(names, args, strict=False)), **kwargs}

@@ -12,12 +12,12 @@ from headwork.data.fetching import Log, to_stderr
 from headwork.data.summaries import printable
 from headwork.documents import Table
 from headwork.errors import InputError, truncate
-from headwork.inspection.subjects import Array, OwnModel
+from headwork.inspection.model_on_input import Array, ArrayModel
 from headwork.loading import LoadedModel
 from headwork.loading.model import probabilities_of
-from headwork.training import folders
-from headwork.training.folders import DataInfo
+from headwork.training import run_folders
 from headwork.training.recipes import TextRun
+from headwork.training.run_folders import DataInfo
 
 
 def predict(
@@ -27,18 +27,18 @@ def predict(
 
     A model of the package has images of its own, whose true labels are known.
     """
-    path = folders.check_run(folders.find_run(folder))
-    run, info = folders.load_run(path), folders.load_data_info(path)
+    path = run_folders.check_run_folder(run_folders.find_run(folder))
+    run, info = run_folders.load_run(path), run_folders.load_data_info(path)
     if isinstance(run, TextRun) and images:
         raise InputError(f"{path} was trained on texts: give --text, not --image.")
     if not isinstance(run, TextRun) and texts:
         raise InputError(f"{path} was trained on images: give --image, not --text.")
-    model = LoadedModel(folders.saved_model(path, log=log))
+    model = LoadedModel(run_folders.saved_model(path, log=log))
     if not images and not texts:
-        if not (path / folders.IMAGES).exists():
+        if not (path / run_folders.IMAGES).exists():
             raise InputError("predict: for what? Give --image FILE or --text WORDS.")
-        own = folders.example_images(path)
-        names = [f"{n}: {info.classes[label]}" for n, label in zip(own.places, own.labels, strict=True)]
+        own = run_folders.example_images(path)
+        names = [f"{n}: {info.classes[label]}" for n, label in zip(own.indices, own.labels, strict=True)]
         return prediction_table(names, image_probabilities(model, own.images, info), info.classes)
     if images:
         size = (info.size, info.size)
@@ -62,7 +62,7 @@ def prediction_table(inputs: Sequence[str], probabilities: Array, classes: tuple
         "rows": with_former_names(columns, former, rows),
         "probabilities": [dict(zip(classes, row.tolist(), strict=True)) for row in probabilities],
     }
-    return Table("", columns, rows, more=more)
+    return Table("", columns, rows, extra_data=more)
 
 
 def with_former_names(
@@ -86,13 +86,12 @@ def text_probabilities(model: Any, texts: Sequence[str], run: TextRun) -> Array:
             raise InputError("predict: an empty text. Give at least one word.")
     encoded = Tokenizer(model.tokenizer, run.max_length).encode(list(texts))
     tokens, mask = encoded.pad(np.arange(len(texts)))
-    return _probabilities(
-        model, {"tokens": tokens, "mask": mask}, [repr(truncate(text, 60)) for text in texts]
-    )
+    names = [repr(truncate(text, 60)) for text in texts]
+    return _probabilities(model, {"tokens": tokens, "mask": mask}, names)
 
 
 def _probabilities(model: Any, inputs: Mapping[str, Array], names: Sequence[Any]) -> Array:
     """The probabilities that a model, on numpy or on torch, gives the classes."""
-    own = OwnModel(model)
+    own = ArrayModel(model)
     logits = own(inputs)
     return probabilities_of(logits.astype(np.float64) if own.torch else logits, names)

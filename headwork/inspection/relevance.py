@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from headwork.inspection.subjects import Array, Layer, Subject
+from headwork.inspection.model_on_input import Array, AttentionLayer, ModelOnInput
 
 RANDOM_ORDERS = 19  # so that the one furthest from 0, with both signs, is a 95% interval
 STEPS = 10  # of a curve, at most
 OCCLUSION, ROLLOUT, GRADIENT = "occlusion", "attention rollout", "gradient x attention"
-HOW = {
+DESCRIPTIONS = {
     OCCLUSION: "how much the score falls when the part alone is hidden",
     ROLLOUT: "attention, multiplied through the layers",
     GRADIENT: "weights times the gradient of the logit, where positive",
@@ -30,15 +30,15 @@ HOW = {
 
 
 # --- relevance ------------------------------------------------------------------------------------
-def occlusion(subject: Subject) -> Array:
+def occlusion(model: ModelOnInput) -> Array:
     """How much the score falls when each part is hidden, all others being there."""
-    count = len(subject.parts)
-    scores = subject.scores(np.concatenate([np.zeros((1, count), bool), np.eye(count, dtype=bool)]))
+    count = len(model.parts)
+    scores = model.scores_with_hidden(np.concatenate([np.zeros((1, count), bool), np.eye(count, dtype=bool)]))
     falls: Array = scores[0] - scores[1:]
     return falls
 
 
-def rollout(layers: Sequence[Layer]) -> Array:
+def rollout(layers: Sequence[AttentionLayer]) -> Array:
     """Attention multiplied through the layers (query, key); the residual counts as much as attention.
 
     >>> rollout([Layer("", np.array([[[0.0, 1.0], [0.0, 1.0]]]))]).tolist()
@@ -50,7 +50,7 @@ def rollout(layers: Sequence[Layer]) -> Array:
     return total
 
 
-def gradient_attention(layers: Sequence[Layer]) -> Array:
+def gradient_attention(layers: Sequence[AttentionLayer]) -> Array:
     """Chefer's rule for self-attention (query, key), without the identity that it starts from."""
     start = np.eye(layers[0].weights.shape[-1])
     total = start.copy()
@@ -60,15 +60,15 @@ def gradient_attention(layers: Sequence[Layer]) -> Array:
     return total - start
 
 
-def relevance(subject: Subject) -> dict[str, Array]:
+def relevance(model: ModelOnInput) -> dict[str, Array]:
     """The relevance of each part by every method that can be had, the reference first."""
-    layers = [layer for layer in subject.layers if layer.weights.shape[-2:] == (len(subject.labels),) * 2]
-    found, parts = {OCCLUSION: occlusion(subject)}, list(subject.parts)
+    layers = [layer for layer in model.layers if layer.weights.shape[-2:] == (len(model.labels),) * 2]
+    relevances, parts = {OCCLUSION: occlusion(model)}, list(model.parts)
     if layers:
-        found[ROLLOUT] = subject.read_row(rollout(layers))[parts]
+        relevances[ROLLOUT] = model.output_row(rollout(layers))[parts]
     if layers and all(layer.gradient is not None for layer in layers):
-        found[GRADIENT] = subject.read_row(gradient_attention(layers))[parts]
-    return found
+        relevances[GRADIENT] = model.output_row(gradient_attention(layers))[parts]
+    return relevances
 
 
 # --- trust ----------------------------------------------------------------------------------------
@@ -92,6 +92,10 @@ class Trust:
         if abs(self.value) <= self.random:
             return "not distinguishable from random"
         return "above random" if self.value > 0 else "below random"
+
+    @property
+    def good(self) -> bool | None:
+        return {"above random": True, "below random": False}.get(self.verdict)
 
     @property
     def evidence(self) -> str:
@@ -121,7 +125,7 @@ def curve_sizes(count: int) -> list[int]:
     return [round(count * step / steps) for step in range(steps + 1)]
 
 
-def insertion_and_deletion(subject: Subject, orders: Array) -> tuple[Array, Array]:
+def insertion_and_deletion(model: ModelOnInput, orders: Array) -> tuple[Array, Array]:
     """The mean score of each order (order, part; the most relevant first) while parts appear, and vanish."""
     count = orders.shape[1]
     sizes = curve_sizes(count)
@@ -129,17 +133,17 @@ def insertion_and_deletion(subject: Subject, orders: Array) -> tuple[Array, Arra
     ranks = np.argsort(np.concatenate([orders, orders[:, ::-1]]), -1)
     hidden = ranks[:, None, :] >= np.array(sizes)[:, None]
     states, where = np.unique(hidden.reshape(-1, count), axis=0, return_inverse=True)  # shared ones run once
-    scores = subject.scores(states)[where.reshape(-1)].reshape(hidden.shape[:2])
+    scores = model.scores_with_hidden(states)[where.reshape(-1)].reshape(hidden.shape[:2])
     areas = np.trapezoid(scores, np.array(sizes) / count, axis=1)
     return areas[: len(orders)], areas[len(orders) :]
 
 
-def trust(subject: Subject, relevances: Mapping[str, Array], *, seed: int = 0) -> dict[str, Trust]:
+def trust(model: ModelOnInput, relevances: Mapping[str, Array], *, seed: int = 0) -> dict[str, Trust]:
     """Each relevance tested on its input, against random orders and against occlusion."""
     generator = np.random.default_rng(seed)
-    draws = [generator.permutation(len(subject.parts)) for _ in range(RANDOM_ORDERS)]
+    draws = [generator.permutation(len(model.parts)) for _ in range(RANDOM_ORDERS)]
     orders = np.stack([*(np.argsort(-values, kind="stable") for values in relevances.values()), *draws])
-    inserted, deleted = insertion_and_deletion(subject, orders)
+    inserted, deleted = insertion_and_deletion(model, orders)
     floor = float(abs(inserted - deleted)[len(relevances) :].max())
     at = list(relevances).index(OCCLUSION)
     reference = float(inserted[at] - deleted[at])

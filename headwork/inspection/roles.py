@@ -22,12 +22,12 @@ Pair = tuple[int, int]
 ORDER = ("identity", "previous", "next", "first", "window", "permutation", "uniform", "content")
 LEAST_FIT = 0.5  # for a role to be named
 LEAST_FIXED = 0.1  # of the variance, that is the same for every input
-ALIKE = 0.02  # roles whose fits are this near coincide
-INSIDE = 0.9  # of the weights, within a window whose shares noise hides
+TIE_MARGIN = 0.02  # roles whose fits are this near coincide
+LEAST_INSIDE_WINDOW = 0.9  # of the weights, within a window whose shares noise hides
 LEAST_SHARE = 0.25  # of the variance, for a role to be named
 MAX_TOKENS = 512  # as many as heads are built for
-MAX_CHOICES = 12  # windows that are looked at closely
-EVEN = 0.7  # of the squares that weights have if they are uniform, at least: uniform
+MAX_WINDOWS = 12  # windows that are looked at closely
+LEAST_EVENNESS = 0.7  # of the squares that weights have if they are uniform, at least: uniform
 
 
 @dataclass(frozen=True)
@@ -66,28 +66,31 @@ def role(weights: Any, *, grid: tuple[int, int] | None = None) -> Role:
             "of them positive and summing to 1."
         )
     A = A.reshape(-1, *A.shape[-2:])
-    case = _Case(A, grid)
-    found = {name: (case.fit(T, rows), T, more) for name, T, rows, more in case.candidates()}
+    head = _HeadWeights(A, grid)
+    fits = {name: (head.fit(T, rows), T, details) for name, T, rows, details in head.candidates()}
     # A window is the best of many, and one that runs into the ends can be like another role.
-    best = max((fit - ALIKE * (5 if name == "window" else 1) for name, (fit, *_) in found.items()), default=0)
-    named = next((name for name in ORDER if name in found and found[name][0] >= best), "")
-    fixed = case.share(case.mean)
-    more: dict[str, Any] = {}
+    margins = {name: TIE_MARGIN * (5 if name == "window" else 1) for name in fits}
+    best = max((fit - margins[name] for name, (fit, *_) in fits.items()), default=0)
+    named = next((name for name in ORDER if name in fits and fits[name][0] >= best), "")
+    fixed = head.share(head.mean)
+    details: dict[str, Any] = {}
     name, share = "content", 1 - fixed
-    if case.evenness >= 1 - 1e-6:
+    if head.evenness >= 1 - 1e-6:
         name, share = "uniform", 1.0
     elif (
-        best + ALIKE >= LEAST_FIT and case.fixed >= LEAST_FIXED and case.share(found[named][1]) >= LEAST_SHARE
+        best + TIE_MARGIN >= LEAST_FIT
+        and head.fixed >= LEAST_FIXED
+        and head.share(fits[named][1]) >= LEAST_SHARE
     ):
         name = named
-    elif "window" in found and case.inside >= INSIDE:
+    elif "window" in fits and head.inside >= LEAST_INSIDE_WINDOW:
         name = "window"
-    elif case.evenness >= EVEN:
-        name, share = "uniform", case.evenness
-    if name in found:
-        _, T, more = found[name]
-        share = case.share(T)
-    return Role(name, share, fixed, case.distance, **more)
+    elif head.evenness >= LEAST_EVENNESS:
+        name, share = "uniform", head.evenness
+    if name in fits:
+        _, T, details = fits[name]
+        share = head.share(T)
+    return Role(name, share, fixed, head.distance, **details)
 
 
 def end_keys(keys: Array, count: int, ends: str) -> Array:
@@ -95,7 +98,7 @@ def end_keys(keys: Array, count: int, ends: str) -> Array:
     return np.asarray(keys % count if ends == "wrap" else keys.clip(0, count - 1))
 
 
-class _Case:
+class _HeadWeights:
     """The weights of a head (input, query, key) beside uniform ones, over the keys that a query may see."""
 
     def __init__(self, A: Array, grid: tuple[int, int] | None) -> None:
@@ -117,9 +120,9 @@ class _Case:
     def share(self, T: Array) -> float:
         """Of the variance round uniform weights that T, less uniform and scaled, explains over all inputs."""
         shape = T - self.uniform
-        along = float(((self.mean - self.uniform) * shape)[self.rows].sum())
+        overlap = float(((self.mean - self.uniform) * shape)[self.rows].sum())
         total = float(((self.A - self.uniform) ** 2).mean(0)[self.rows].sum() * (shape[self.rows] ** 2).sum())
-        return max(0.0, along) ** 2 / total if total else 0.0
+        return max(0.0, overlap) ** 2 / total if total else 0.0
 
     def fit(self, T: Array, rows: Array) -> float:
         """The squared cosine between the mean and T, both less uniform, where T says something."""
@@ -143,8 +146,8 @@ class _Case:
     def distance(self) -> float:
         if not self.square:
             return float("nan")
-        far = np.linalg.norm(self.offsets, axis=-1)
-        return float((self.patches * far).sum() / max(self.patches.sum(), 1e-30))
+        distances = np.linalg.norm(self.offsets, axis=-1)
+        return float((self.patches * distances).sum() / max(self.patches.sum(), 1e-30))
 
     def candidates(self) -> Iterator[tuple[str, Array, Array, dict[str, Any]]]:
         """Each role: its weights, the queries that they say something about, and what else there is to tell.
@@ -163,16 +166,16 @@ class _Case:
             clamped, wrapped = (np.eye(n)[end_keys(np.arange(n) + step, n, e)] for e in ("clamp", "wrap"))
             choices = [(clamped, every), (wrapped, every), (clamped, inner)]
             yield name, *max(choices, key=lambda choice: self.fit(*choice)), {}
-        picks = self.mean.argmax(1)
-        if len(set(picks.tolist())) == n:
-            yield "permutation", np.eye(n)[picks], every, {"order": tuple(picks.tolist())}
+        best_keys = self.mean.argmax(1)
+        if len(set(best_keys.tolist())) == n:
+            yield "permutation", np.eye(n)[best_keys], every, {"order": tuple(best_keys.tolist())}
         windows = [choice for start, size in self._rectangles() for choice in self._window(start, size)]
         if windows:
-            T, rows, more = max(windows, key=lambda choice: self.fit(*choice[:2]))
+            T, rows, details = max(windows, key=lambda choice: self.fit(*choice[:2]))
             # On a single input, content may look local.
             clear = self.share(T) >= (LEAST_SHARE if len(self.A) == 1 else LEAST_SHARE / 2)
             self.inside = float(self.mean[T > 0].sum() / self.mean.sum()) if clear else 0.0
-            yield "window", T, rows, more
+            yield "window", T, rows, details
 
     def _rectangles(self) -> list[tuple[Pair, Pair]]:
         """First offsets and sizes of windows: the best by the mean weight at each offset, and single ones."""
@@ -181,20 +184,20 @@ class _Case:
         down, right = self.offsets[..., 0] + rows, self.offsets[..., 1] + columns
         np.add.at(profile, (down, right), self.patches / len(self.patches))
         sums = profile.cumsum(0).cumsum(1)
-        found: list[tuple[float, Pair, Pair]] = []
+        fits: list[tuple[float, Pair, Pair]] = []
         for height, width in np.ndindex(rows, columns):
             h, w = height + 1, width + 1
             inside = sums[h:, w:] - sums[:-h, w:] - sums[h:, :-w] + sums[:-h, :-w]
-            best = inside.argsort(axis=None)[-1 if h * w > 1 else -MAX_CHOICES :]
+            best = inside.argsort(axis=None)[-1 if h * w > 1 else -MAX_WINDOWS :]
             for at in zip(*np.unravel_index(best, inside.shape), strict=True):
                 value = (2 * inside[at] - 1) / (h * w)  # sum of 2 A T - T^2 for each query
-                found.append((float(value), (int(at[0]) + 1 - rows, int(at[1]) + 1 - columns), (h, w)))
+                fits.append((float(value), (int(at[0]) + 1 - rows, int(at[1]) + 1 - columns), (h, w)))
         named = [((0, step), (1, 1)) for step in (-1, 0, 1)]
-        single = [entry[1:] for entry in found if entry[2] == (1, 1)]
-        several = [entry[1:] for entry in sorted(found)[-MAX_CHOICES:] if entry[2] != self.grid]
+        single = [entry[1:] for entry in fits if entry[2] == (1, 1)]
+        several = [entry[1:] for entry in sorted(fits)[-MAX_WINDOWS:] if entry[2] != self.grid]
         # The nearest first: wrapped around, others are the same.
-        near = sorted({*single, *several}, key=lambda entry: (entry[1], max(map(abs, entry[0])), entry))
-        return [entry for entry in near if entry not in named]
+        by_size = sorted({*single, *several}, key=lambda entry: (entry[1], max(map(abs, entry[0])), entry))
+        return [entry for entry in by_size if entry not in named]
 
     def _window(self, start: Pair, size: Pair) -> list[tuple[Array, Array, dict[str, Any]]]:
         """One window with each kind of ends, and on the queries alone whose window lies inside."""
@@ -202,9 +205,9 @@ class _Case:
         every, whole = np.ones(len(shrunk), bool), (shrunk > 0).sum(1) == size[0] * size[1]
         middle = tuple(a + (extent - 1) / 2 for a, extent in zip(start, size, strict=True))
         flat = self.grid[0] == 1
-        more = {"offset": middle[1] if flat else middle, "size": size[1] if flat else size}
-        inner = [(shrunk, whole, more)] if whole.sum() * 2 >= len(whole) else []
-        return [*((T, every, more) for T in (shrunk, *others)), *inner]
+        details = {"offset": middle[1] if flat else middle, "size": size[1] if flat else size}
+        inner = [(shrunk, whole, details)] if whole.sum() * 2 >= len(whole) else []
+        return [*((T, every, details) for T in (shrunk, *others)), *inner]
 
     def _layout(self, start: Pair, size: Pair, ends: str) -> Array:
         """The weights of a window: the mean over its offsets, which end as Build's do."""

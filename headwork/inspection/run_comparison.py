@@ -8,8 +8,9 @@ from headwork.documents import Document, Figure, Table, save_plot
 from headwork.errors import InputError
 from headwork.inspection import figures
 from headwork.inspection.run_report import settings_table
-from headwork.training.folders import RESULT, Result, check_run, load_data_info, load_metrics, load_run
+from headwork.training import run_folders
 from headwork.training.progress import format_duration
+from headwork.training.run_folders import RESULT, Result, load_metrics, load_run
 
 
 def compare_curves(runs: Sequence[Path], out: Path) -> Path:
@@ -18,8 +19,8 @@ def compare_curves(runs: Sequence[Path], out: Path) -> Path:
 
 
 def _curves(runs: Sequence[Path]) -> Any:
-    names = _differences(runs) or _names(runs)
-    data = sorted({load_data_info(run).name for run in runs})
+    names = _differences(runs) or _folder_names(runs)
+    data = sorted({run_folders.load_data_info(run).name for run in runs})
     captions = {figures.curves_caption(load_run(run)) for run in runs}
     caption = captions.pop() if len(captions) == 1 else ""
     metrics = {names[run]: load_metrics(run) for run in runs}
@@ -33,10 +34,10 @@ def curves_document(runs: Sequence[Path]) -> Document:
 
 def compare_results(runs: Sequence[Path]) -> Table:
     """Epochs, accuracies and time of each run."""
-    names = _names(runs)
+    names = _folder_names(runs)
     rows: list[tuple[Any, ...]] = []
     for folder in runs:
-        lines = figures.epochs_of(load_metrics(folder))
+        lines = figures.finished_epochs(load_metrics(folder))
         if not lines:
             raise InputError(f"{folder}: no epoch is finished, so there are no curves yet.")
         finished = (folder / RESULT).exists()
@@ -51,7 +52,7 @@ def compare_results(runs: Sequence[Path]) -> Table:
 
 def _differences(runs: Sequence[Path]) -> dict[Path, str]:
     """Each run by the settings in which it differs from the others; empty where they are too many or none."""
-    settings = {run: dict(settings_table(load_run(check_run(run))).rows) for run in runs}
+    settings = {run: dict(settings_table(load_run(run_folders.check_run_folder(run))).rows) for run in runs}
     names = dict.fromkeys(name for one in settings.values() for name in one)
     differ = [name for name in names if len({str(one.get(name)) for one in settings.values()}) > 1]
     labels = {
@@ -63,9 +64,9 @@ def _differences(runs: Sequence[Path]) -> dict[Path, str]:
     return labels if len(differ) < 4 and len(set(labels.values())) == len(runs) else {}
 
 
-def _names(runs: Sequence[Path]) -> dict[Path, str]:
+def _folder_names(runs: Sequence[Path]) -> dict[Path, str]:
     """The folders' own names, or their whole paths where two names are the same."""
     if len({run.resolve() for run in runs}) < len(runs):
         raise InputError("curves: a run is named twice.")
-    short = {run: check_run(run).resolve().name for run in runs}
+    short = {run: run_folders.check_run_folder(run).resolve().name for run in runs}
     return short if len(set(short.values())) == len(runs) else {run: str(run) for run in runs}

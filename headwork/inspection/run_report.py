@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from headwork.data import Images, Texts
-from headwork.data.catalog import known_entry
+from headwork.data.catalog import get_entry
 from headwork.data.fetching import Log, to_stderr
-from headwork.data.summaries import plain
+from headwork.data.summaries import plot_label
 from headwork.documents import Code, Details, Document, Figure, Heading, Prose, Table, save_plot
 from headwork.errors import InputError
 from headwork.files import toml_text, write_atomic
@@ -21,13 +21,13 @@ from headwork.inspection import figures
 from headwork.inspection.inspecting import inspect_test_images
 from headwork.inspection.predictions import with_former_names
 from headwork.models import Model, VisionTransformerConfig
-from headwork.training import folders
-from headwork.training.evaluation import Evaluation, evaluate, interval
+from headwork.training import run_folders
+from headwork.training.evaluation import Evaluation, evaluate, wilson_interval
 from headwork.training.examples import Examples, ImageExamples
-from headwork.training.folders import DataInfo, Result, load_data_info, load_model, load_run
 from headwork.training.preparation import PreparedRun, prepare
 from headwork.training.progress import format_duration, quiet
 from headwork.training.recipes import RunConfig, TextRun, VisionRun
+from headwork.training.run_folders import DataInfo, Result, load_data_info, load_model, load_run
 from headwork.training.runs import check_data
 
 REPORT = "report.html"
@@ -63,10 +63,8 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
     test, counts = record["test"], info.counts
     epochs, tensors = epochs_table(result.metrics), parameters_table(load_model(result.folder, log=quiet))
     if isinstance(data, Images) and len(data.test.labels) != test["count"]:
-        raise InputError(
-            f"{result.folder / folders.RESULT}: {test['count']} test images are not those of the data."
-        )
-    counted = (
+        raise InputError(f"{result.folder / run_folders.RESULT}: its test images are not those of the data.")
+    examples_text = (
         f"{counts['training']:,} examples to train on, {counts['validation']:,} held out for validation, "
         f"{test['count']:,} for the test, {len(info.classes)} classes: {', '.join(info.classes)}."
     )
@@ -77,40 +75,42 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
             f"accuracy: {format_accuracy(test['accuracy'], test['count'])}.",
             Code(SETUP.format(folder=toml_text(folder)), (result_table(result, run),)),
             *inspect_test_images(result, data),
-            *_heads(run, result.folder, data),
+            *_heads_section(run, result.folder, data),
             Heading("Curves"),
-            _shown(
+            _code_with_output(
                 "figures.curves({result.folder.name: result.metrics})",
                 figures.curves({result.folder.name: result.metrics}),
                 "loss and accuracy by epoch",
             ),
             figures.curves_caption(run),
-            Details("Every epoch", (_shown("epochs_table(result.metrics)", epochs),)),
+            Details("Every epoch", (_code_with_output("epochs_table(result.metrics)", epochs),)),
             Heading("Confusion matrix"),
-            _shown(
+            _code_with_output(
                 "figures.confusion_figure(result.record['confusion'], classes)",
                 figures.confusion_figure(record["confusion"], info.classes),
                 "confusion matrix",
             ),
             figures.CONFUSION_CAPTION,
             Heading("The most confident mistakes"),
-            *_mistakes(result, info.classes, data),
+            *_mistakes_section(result, info.classes, data),
             *calibration(result, run, len(info.classes)),
             Heading("How it is trained"),
             Details(
                 "Optimiser and schedule",
                 (
                     Prose(_training_text(run)),
-                    _shown(
+                    _code_with_output(
                         "figures.schedule_figure(run, result.record['steps'])",
                         figures.schedule_figure(run, record["steps"]),
                         "learning rate by step",
                     ),
                 ),
             ),
-            Details("Data", tuple(map(Prose, (counted, *info.notes)))),
-            Details("Every field of the run", (_shown("settings_table(run)", settings_table(run)),)),
-            Details("Every tensor of the model", (_shown("parameters_table(model)", tensors),)),
+            Details("Data", tuple(map(Prose, (examples_text, *info.notes)))),
+            Details(
+                "Every field of the run", (_code_with_output("settings_table(run)", settings_table(run)),)
+            ),
+            Details("Every tensor of the model", (_code_with_output("parameters_table(model)", tensors),)),
             "The seed decides everything that is random: training.train(run, 'runs/again') repeats the run.",
         ),
         about="How it was trained, how good it is, and where it goes wrong.",
@@ -132,7 +132,7 @@ display(run_report.result_table(result, run))
 """
 
 
-def _shown(call: str, part: Any, alt: str = "") -> Code:
+def _code_with_output(call: str, part: Any, alt: str = "") -> Code:
     """A table or a figure, with the code that shows it."""
     owner = "" if alt else "run_report."
     return Code(f"display({owner}{call})", (Figure(part, alt) if alt else part,))
@@ -147,11 +147,11 @@ def _training_text(run: RunConfig) -> str:
         f"{optimiser}; batches of {run.batch_size}; the learning rate rises over the first "
         f"{run.warm_up:.0%} of the steps to {run.learning_rate:g} and falls along half a cosine to 0; "
         f"weight decay {run.weight_decay:g} on matrices; label smoothing {run.label_smoothing:g}; "
-        f"gradients clipped at norm {run.max_grad_norm:g}.{_augmented(run)}"
+        f"gradients clipped at norm {run.max_grad_norm:g}.{_augmentation_text(run)}"
     )
 
 
-def _augmented(run: RunConfig) -> str:
+def _augmentation_text(run: RunConfig) -> str:
     if not isinstance(run, VisionRun):
         return ""
     changes = ["flipped left and right"] if run.augmentation.flip else []
@@ -178,7 +178,7 @@ def parameters_table(model: Model) -> Table:
 
 def epochs_table(metrics: figures.Metrics) -> Table:
     """Loss and accuracy of training and validation, epoch by epoch."""
-    rows, lines = [], figures.epochs_of(metrics)
+    rows, lines = [], figures.finished_epochs(metrics)
     parts = [part for part in ("training", "validation") if all(line.get(part) for line in lines)]
     for line in lines:
         cells = [text for p in parts for text in (f"{line[p]['loss']:.4f}", f"{line[p]['accuracy']:.2%}")]
@@ -200,8 +200,8 @@ def result_table(result: Result, run: RunConfig) -> Table:
         ("threads", record["threads"]),
         ("seed", run.seed),
     ]
-    if other := record.get("baseline"):
-        rows.insert(1, (other["name"], f"{other['accuracy']:.2%}, fitted on the same texts"))
+    if baseline := record.get("baseline"):
+        rows.insert(1, (baseline["name"], f"{baseline['accuracy']:.2%}, fitted on the same texts"))
     note = "The model after the last epoch. The test set was used once, at the end, and chose no epoch."
     return Table("Result", ("quantity", "value"), rows, [note])
 
@@ -242,13 +242,13 @@ def calibration(result: Result, run: RunConfig, classes: int) -> list[Any]:
 
 
 # --- pictures -----------------------------------------------------------------------------------
-def _mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts | None) -> list[Any]:
+def _mistakes_section(result: Result, classes: tuple[str, ...], data: Images | Texts | None) -> list[Any]:
     wrong = result.record["mistakes"]
     if not wrong or not isinstance(data, Images):
-        return [_shown("mistakes_table(result, classes)", mistakes_table(result, classes))]
+        return [_code_with_output("mistakes_table(result, classes)", mistakes_table(result, classes))]
     captions = []
     for mistake in wrong:
-        true, predicted = (plain(classes[mistake[name]], 12) for name in ("label", "said"))
+        true, predicted = (plot_label(classes[mistake[name]], 12) for name in ("label", "said"))
         captions.append(f"{true}\n{predicted}? {mistake['probability']:.0%}")
     picture = figures.image_figure(data.test.images[[mistake["place"] for mistake in wrong]], captions)
     return [Figure(picture, "mistakes", "The true class, and the prediction with its probability.")]
@@ -269,7 +269,7 @@ def head_figure(run: RunConfig, folder: Path, data: Images | Texts | None) -> An
     return figures.attention_figure(start, end, images)
 
 
-def _heads(run: RunConfig, folder: Path, data: Images | Texts | None) -> list[Any]:
+def _heads_section(run: RunConfig, folder: Path, data: Images | Texts | None) -> list[Any]:
     picture = head_figure(run, folder, data)
     if picture is None:
         return []
@@ -288,23 +288,21 @@ def evaluate_run(
     The part is "validation" or "test"; unless named it is the test set, but validation for a run that is not
     finished. Of other data it is the test part that came with it, or else all of it.
     """
-    path = folders.check_run(folders.find_run(folder))
+    path = run_folders.check_run_folder(run_folders.find_run(folder))
     run, info = load_run(path), load_data_info(path)
     if columns and not (data and isinstance(run, TextRun)):
-        raise InputError(
-            "--columns are those of other texts: give --data FILE too, to a run that was trained on texts."
-        )
+        raise InputError("--columns are those of other texts: give --data FILE too, to a run on texts.")
     model = load_model(path, log=log)
-    tokenizer = folders.load_tokenizer(path) if isinstance(run, TextRun) else None
+    tokenizer = run_folders.load_tokenizer(path) if isinstance(run, TextRun) else None
     prepared = prepare(_with_data(run, info, data, columns) if data else run, tokenizer=tokenizer, log=log)
     parts = [part] if part else []
     # The run's own data stays so when it is named: most of it was trained on.
     if data and prepared.info.digest != info.digest:
         _check_alike(data, prepared.info, info)
-        parts = parts or (["test"] if prepared.data.test_given else ["training", "validation", "test"])
+        parts = parts or (["test"] if prepared.data.has_test_part else ["training", "validation", "test"])
     else:
         check_data(path, info, prepared.info)
-        finished = (path / folders.RESULT).exists()
+        finished = (path / run_folders.RESULT).exists()
         parts = parts or ["test" if finished else "validation"]
         if parts == ["test"] and not finished:
             raise InputError(
@@ -313,7 +311,7 @@ def evaluate_run(
     examples = [_examples(prepared, name, info) for name in parts]
     filled = [one for one in examples if len(one.labels)] or examples
     try:
-        evaluation = _joined([evaluate(model, one, run.batch_size) for one in filled])
+        evaluation = _join([evaluate(model, one, run.batch_size) for one in filled])
     except InputError as error:
         raise InputError(f"{path}, {' and '.join(parts)}: {error}") from None
     part_name = parts[0] if len(parts) == 1 else f"all {len(evaluation.labels):,}"
@@ -322,7 +320,7 @@ def evaluate_run(
 
 def _with_data(run: RunConfig, info: DataInfo, data: str, columns: Sequence[str]) -> RunConfig:
     """The run with other data: images scaled to its size, columns of a file as its own were unless named."""
-    known = known_entry(data) is not None
+    known = get_entry(data) is not None
     changes: dict[str, Any] = {"data": data}
     if isinstance(run, TextRun):
         changes["columns"] = tuple(columns) or (None if known else run.columns)
@@ -331,13 +329,13 @@ def _with_data(run: RunConfig, info: DataInfo, data: str, columns: Sequence[str]
     return replace(run, **changes)
 
 
-def _check_alike(data: str, other: DataInfo, own: DataInfo) -> None:
-    if other.classes != own.classes:
+def _check_alike(data: str, baseline: DataInfo, own: DataInfo) -> None:
+    if baseline.classes != own.classes:
         raise InputError(
-            f"{data}: its classes are {', '.join(other.classes)}; the run knows {', '.join(own.classes)}. "
+            f"{data}: its classes are {', '.join(baseline.classes)}; the run knows {', '.join(own.classes)}. "
             "Give data of the same classes."
         )
-    shapes = [f"{info.channels} x {info.size} x {info.size}" for info in (other, own)]
+    shapes = [f"{info.channels} x {info.size} x {info.size}" for info in (baseline, own)]
     if shapes[0] != shapes[1]:
         raise InputError(
             f"{data}: images of {shapes[0]} (channel, height, width); the run takes {shapes[1]}."
@@ -352,7 +350,7 @@ def _examples(prepared: PreparedRun, part: str, info: DataInfo) -> Examples:
     return examples
 
 
-def _joined(parts: list[Evaluation]) -> Evaluation:
+def _join(parts: list[Evaluation]) -> Evaluation:
     labels = torch.cat([part.labels for part in parts])
     loss = sum(part.loss * len(part.labels) for part in parts) / len(labels)
     return Evaluation(torch.cat([part.probabilities for part in parts]), labels, loss)
@@ -364,7 +362,7 @@ def format_accuracy(share: float, count: int) -> str:
     >>> format_accuracy(1.0, 100)
     '100.00% of 100 (95% interval 96.30% to 100.00%)'
     """
-    lower, upper = interval(share, count)
+    lower, upper = wilson_interval(share, count)
     return f"{share:.2%} of {count:,} (95% interval {lower:.2%} to {upper:.2%})"
 
 

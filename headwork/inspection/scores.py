@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from headwork.inspection.axes import PRODUCTS, Axes, TensorNode, origins, product
+from headwork.inspection.axes import PRODUCTS, Axes, TensorNode, origins, product_operands
 
 ROLES = ("batch", "head", "query", "key")
 Roles = list[tuple[int, str]]  # the size and role of each factor of an axis
@@ -24,10 +24,10 @@ class PendingSoftmax:
     path: str
     kind: str
     axis: set[int] | None
-    frozen: tuple[Tensor, TensorNode] | None = None  # as it was before dropout, or before heads were mixed
-    mixed: bool = False
-    read: bool = False
-    others: list["PendingSoftmax"] = field(default_factory=list)  # of a difference or sum of several
+    original: tuple[Tensor, TensorNode] | None = None  # as it was before dropout, or before heads were mixed
+    heads_mixed: bool = False
+    was_read: bool = False
+    combined_with: list["PendingSoftmax"] = field(default_factory=list)  # of a difference or sum of several
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Layout:
 
     factors: Roles
 
-    def arranged(self, tensor: Tensor, roles: Sequence[str] = ROLES) -> Tensor:
+    def arrange(self, tensor: Tensor, roles: Sequence[str] = ROLES) -> Tensor:
         """The tensor with one axis per role."""
         order = self._order(roles)
         sizes = dict.fromkeys(roles, 1)
@@ -44,7 +44,7 @@ class Layout:
             sizes[role] *= size
         return tensor.reshape([s for s, _ in self.factors]).permute(order).reshape(list(sizes.values()))
 
-    def restored(self, tensor: Tensor, like: Tensor, roles: Sequence[str]) -> Tensor:
+    def restore(self, tensor: Tensor, like: Tensor, roles: Sequence[str]) -> Tensor:
         """The other way round, in the shape of another tensor."""
         order = self._order(roles)
         inner = tensor.reshape([self.factors[i][0] for i in order])
@@ -98,18 +98,18 @@ class Scores:
         return dict(zip(("query", "key") if self.query_first else ("key", "query"), pairs, strict=True))
 
 
-def find_scores(soft: PendingSoftmax) -> Scores | str:
+def find_scores(softmax: PendingSoftmax) -> Scores | str:
     """The scores of a softmax, or why it is not attention."""
-    queue, seen = [soft.scores], set[int]()
+    queue, seen = [softmax.scores], set[int]()
     reason = "its scores could not be followed back to a product of queries and keys"
-    key = soft.axis or set()
-    present = {f.origin for axis in soft.scores.axes for f in axis}
+    key = softmax.axis or set()
+    present = {f.origin for axis in softmax.scores.axes for f in axis}
     while queue and len(seen) < 300:
         node = queue.pop(0)
         if id(node) in seen:
             continue
         seen.add(id(node))
-        parts = product(node)
+        parts = product_operands(node)
         if parts is None:
             queue += [p for p in node.parents if not key or any(key & origins(axis) for axis in p.axes)]
             continue
@@ -130,26 +130,26 @@ def find_scores(soft: PendingSoftmax) -> Scores | str:
     return reason
 
 
-def noise(node: TensorNode) -> bool:
+def is_dropout_mask(node: TensorNode) -> bool:
     """Whether this is a mask drawn at random: dropout."""
     for _ in range(4):
         if node.op in ("bernoulli", "rand", "rand_like"):
             return True
-        if not node.parents or node.soft:
+        if not node.parents or node.softmax:
             return False
         node = node.parents[0]
     return False
 
 
-def logarithm(node: TensorNode) -> set[int]:
+def logsumexp_axis(node: TensorNode) -> set[int]:
     """The axis of a logarithm of summed exponentials: less by it, exponentials sum to one."""
     for _ in range(6):
         if node.op == "logsumexp":
             dims: Any = node.args[0]
             axes = node.parents[0].axes
             return {f.origin for d in ([dims] if isinstance(dims, int) else dims) for f in axes[d]}
-        if node.op == "log" and node.parents[0].total:
-            return set(node.parents[0].total[1])
+        if node.op == "log" and node.parents[0].sum_of:
+            return set(node.parents[0].sum_of[1])
         if not node.parents:
             break
         node = node.parents[0]

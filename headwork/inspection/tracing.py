@@ -80,7 +80,7 @@ def trace(
     return assemble(
         ModelTrace,
         cards,
-        {c.name: recorded(named[c.name]) for c in cards.inputs},
+        {c.name: to_array(named[c.name]) for c in cards.inputs},
         recording.values,
         {},
         exact=False,
@@ -95,14 +95,14 @@ def _run(model: Any, named: Mapping[str, Any], note: Note, replacing: Mapping[st
     """The output of the model, whose steps are noted, and some of them replaced."""
     arrays = {path: np.asarray(value) for path, value in replacing.items()}
     if isinstance(model, LoadedModel):
-        swaps: dict[str, Any] = {p: HandTensor(array.astype(model.dtype)) for p, array in arrays.items()}
-        return model.run(named, replacer(note, swaps)).array
+        by_hand = {path: HandTensor(array.astype(model.dtype)) for path, array in arrays.items()}
+        return model.run(named, replacer(note, by_hand)).array
     import torch
 
     like = next(model.parameters())
-    swaps = {path: torch.as_tensor(array).to(like) for path, array in arrays.items()}
-    with evaluating(model):
-        return model(**named, note=replacer(note, swaps) if swaps else note)
+    replacements = {path: torch.as_tensor(array).to(like) for path, array in arrays.items()}
+    with evaluation_mode(model):
+        return model(**named, note=replacer(note, replacements) if replacements else note)
 
 
 @dataclass
@@ -112,7 +112,7 @@ class Recording:
     patterns: Sequence[str]
     budget: int
     values: dict[str, Any] = field(default_factory=dict)
-    taken: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
     noted: list[str] = field(default_factory=list)
     total: int = 0
 
@@ -121,20 +121,20 @@ class Recording:
             raise HeadworkError(f"the step '{name}' was noted twice: give the second a scope of its own.")
         self.noted.append(name)
         if not any(fnmatchcase(name, pattern) for pattern in self.patterns):
-            return labelled(value, name)
+            return with_label(value, name)
         kind = value.array.dtype if isinstance(value, HandTensor) else value.dtype
-        self.taken[name] = math.prod(value.shape) * max(kind.itemsize, 4)
-        self.total += self.taken[name]
+        self.sizes[name] = math.prod(value.shape) * max(kind.itemsize, 4)
+        self.total += self.sizes[name]
         if self.total <= self.budget:
-            self.values[name] = recorded(value)
-            return labelled(value, name)
+            self.values[name] = to_array(value)
+            return with_label(value, name)
         # Keep nothing from here on, but count: the error gives the whole size.
         self.values.clear()
         return HandTensor(value.array) if isinstance(value, HandTensor) else value
 
     @property
     def title(self) -> str:
-        kept, all_ = len(self.taken), len(self.noted)
+        kept, all_ = len(self.sizes), len(self.noted)
         return f"{kept} of {all_} steps kept" if kept < all_ else ""
 
     def check(self, *replaced: str) -> None:
@@ -144,10 +144,10 @@ class Recording:
             if pattern not in paths and not any(fnmatchcase(path, pattern) for path in paths):
                 raise _no_match(pattern, paths)
         if self.total > self.budget:
-            largest = sorted(self.taken, key=lambda path: -self.taken[path])[:3]
-            sizes = ", ".join(f"'{path}' ({_megabytes(self.taken[path])})" for path in largest)
+            largest = sorted(self.sizes, key=lambda path: -self.sizes[path])[:3]
+            sizes = ", ".join(f"'{path}' ({_megabytes(self.sizes[path])})" for path in largest)
             raise TooLarge(
-                f"trace: {len(self.taken)} steps take {_megabytes(self.total)}, the budget is "
+                f"trace: {len(self.sizes)} steps take {_megabytes(self.total)}, the budget is "
                 f"{_megabytes(self.budget)}. Largest: {sizes}. Keep fewer with only='block 0/attention/*', "
                 "give a smaller batch, or a larger budget (in bytes)."
             )
@@ -197,7 +197,7 @@ def check_traceable(model: Any) -> None:
 
 
 @contextmanager
-def evaluating(model: "nn.Module") -> Iterator[None]:
+def evaluation_mode(model: "nn.Module") -> Iterator[None]:
     """Without gradients and dropout; each part is afterwards as it was."""
     import torch
 
@@ -244,12 +244,12 @@ def _megabytes(count: int) -> str:
     return f"{count / 2**20:,.1f} MiB"
 
 
-def labelled(value: Any, name: str) -> Any:
+def with_label(value: Any, name: str) -> Any:
     """A step as the model goes on with it: the arithmetic of a later cell stops here."""
     return value.labelled(name) if isinstance(value, HandTensor) else value
 
 
-def recorded(value: Any) -> Any:
+def to_array(value: Any) -> Any:
     """A torch tensor as a copy, in its own precision (at least single): no later step can change it."""
     if isinstance(value, HandTensor):
         return value

@@ -18,23 +18,37 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from headwork.errors import HeadworkError
-from headwork.inspection.axes import FUSED, LINEAR, PRODUCTS, SOFTMAX, TensorNode, leaf, origins, product
+from headwork.inspection.axes import (
+    FUSED,
+    LINEAR,
+    PRODUCTS,
+    SOFTMAX,
+    TensorNode,
+    leaf,
+    origins,
+    product_operands,
+)
 from headwork.inspection.fused_weights import fused_attention, fused_layer
-from headwork.inspection.operations import TorchOperation, by_name, identity, operation, storage, tensors_in
-from headwork.inspection.scores import Layout, PendingSoftmax, find_scores, logarithm, noise
+from headwork.inspection.operations import arguments_by_name, operation_of, storage_key, tensors_in, view_key
+from headwork.inspection.scores import Layout, PendingSoftmax, find_scores, is_dropout_mask, logsumexp_axis
 
 if TYPE_CHECKING:
-    from headwork.inspection.attention import Collector
+    from headwork.inspection.attention import AttentionCollector
 
-LAYERS = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
-MIXING = {"convolution", "native_batch_norm", "_native_batch_norm_legit_no_training", "native_layer_norm"}
-_PASSING = """
+FAST_PATH_LAYERS = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
+MIXES_HEADS = {
+    "convolution",
+    "native_batch_norm",
+    "_native_batch_norm_legit_no_training",
+    "native_layer_norm",
+}
+_KEEPS_WEIGHTS = """
     view _unsafe_view reshape _reshape_alias permute t transpose unsqueeze squeeze select expand slice split
     cat stack clone detach alias contiguous _to_copy lift_fresh copy mul div add sub where masked_fill
     nan_to_num clamp clamp_min index index_select gather scatter constant_pad_nd roll flip tril triu repeat
     masked_scatter index_put reciprocal native_dropout
 """
-PASSING = MIXING.union(_PASSING.split())  # through these, weights stay weights
+KEEPS_WEIGHTS = MIXES_HEADS.union(_KEEPS_WEIGHTS.split())  # through these, weights stay weights
 RANDOM = {"rand", "rand_like", "randn", "randn_like", "normal", "uniform", "bernoulli"}
 COMPILED = "compiled: its steps are not visible. Give the module as it was before torch.compile"
 
@@ -49,17 +63,17 @@ class DetectedAttention:
     kind: str
     weights: tuple[Tensor, Layout | None]
     tensors: dict[str, tuple[Tensor, Layout | None]] = field(default_factory=dict)
-    fixed: str = ""  # why its output cannot be replaced
+    obstacle: str = ""  # why its output cannot be replaced
 
-    def arranged(self) -> Tensor:
+    def arrange(self) -> Tensor:
         """The weights as (batch, head, query, key)."""
         tensor, layout = self.weights
-        return layout.arranged(tensor) if layout else tensor
+        return layout.arrange(tensor) if layout else tensor
 
     def get(self, name: str) -> Tensor | None:
         """query, key, value or output as (batch, head, query or key, width)."""
         tensor, layout = self.tensors.get(name, (None, None))
-        return tensor if tensor is None or layout is None else layout.arranged(tensor, roles_of(name))
+        return tensor if tensor is None or layout is None else layout.arrange(tensor, roles_of(name))
 
 
 def roles_of(name: str) -> tuple[str, ...]:
@@ -71,21 +85,20 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     supports_higher_order_operators = True
 
-    def __init__(self, parts: list[tuple[str, nn.Module]], inputs: Any, collector: "Collector") -> None:
+    def __init__(
+        self, parts: list[tuple[str, nn.Module]], inputs: Any, collector: "AttentionCollector"
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.on_attention, self.unread, self.on_write = (
-            collector.on_attention,
-            collector.miss,
-            collector.on_write,
-        )
+        self.on_attention, self.before_write = collector.on_attention, collector.before_write
+        self.add_unread = collector.add_unread
         self.operands, self.gradients = not {"query", "key"}.isdisjoint(collector.keep), collector.gradients
         self.names = {id(part): path for path, part in parts}
-        self.known = {storage(tensor) for tensor in tensors_in(inputs, 7)}
+        self.data = {storage_key(tensor) for tensor in tensors_in(inputs, 7)}
         own = [v for _, part in parts for name, v in vars(part).items() if name[0] != "_"]
         own += [v for _, part in parts for v in (part._parameters, part._buffers)]
-        self.learned = {storage(tensor) for tensor in tensors_in(own, 2)}
+        self.parameters = {storage_key(tensor) for tensor in tensors_in(own, 2)}
         self.nodes: dict[Any, TensorNode] = {}
-        self.softs: list[PendingSoftmax] = []
+        self.softmaxes: dict[PendingSoftmax, None] = {}  # in the order of the pass
         self.exponentials: dict[int, PendingSoftmax] = {}  # by what they are exponentials of
 
     @classmethod
@@ -95,211 +108,209 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if not isinstance(func, OpOverload):
-            self.unread(self.path(), f"{func.__name__} is one operation, whose inside is not visible")
+            self.add_unread(self.path(), f"{func.__name__} is one operation, whose inside is not visible")
             return func(*args, **kwargs)
-        op = operation(func)
+        op = operation_of(func)
         # A linear layer stays whole: how torch folds it depends on the parameter, and so do the last bits.
-        if op.composite and not (
-            op.name in LINEAR and args[1].dim() < 3 and self._node(args[1]).is_parameter
-        ):
+        linear = op.name in LINEAR and args[1].dim() < 3 and self._node_of(args[1]).is_parameter
+        if op.composite and not linear:
             with self:
                 return func.decompose(*args, **kwargs)
-        for at, name in op.written:
+        for at, name in op.writes:
             target = args[at] if at < len(args) else kwargs.get(name)
             if isinstance(target, Tensor):
-                self._written(storage(target), kwargs, args)
-        tensors: list[Tensor] = []
-        results = {name for at, name in op.written if at >= len(args)}
-        for value in (*args, *(v for name, v in kwargs.items() if name not in results)):
-            if isinstance(value, Tensor):
-                tensors.append(value)
-            elif isinstance(value, (list, tuple)):
-                tensors += [item for item in value if isinstance(item, Tensor)]
-        parents = [self._node(tensor) for tensor in tensors]
-        if op.name == "mul" and op.written and parents[0].soft and any(map(noise, parents[1:])):
-            parents[0].soft.frozen = tensors[0].clone(), parents[0]
+                self._before_writing(storage_key(target), kwargs, args)
+        results = {name for at, name in op.writes if at >= len(args)}
+        tensors = tensors_in([*args, *(v for name, v in kwargs.items() if name not in results)], 2)
+        parents = [self._node_of(tensor) for tensor in tensors]
+        if op.name == "mul" and op.writes and parents[0].softmax and any(map(is_dropout_mask, parents[1:])):
+            parents[0].softmax.original = tensors[0].clone(), parents[0]
         if op.composite:
             with torch._C._SetExcludeDispatchKeyGuard(torch._C.DispatchKey.ADInplaceOrView, False):
                 out = func(*args, **kwargs)
         else:
             out = func(*args, **kwargs)
         try:
+            if op.name in PRODUCTS and op.writes and compiled_caller():
+                self.add_unread(self.path(), COMPILED)
+                return out
             if op.name in PRODUCTS:
-                return self._product(op, parents, tensors, out)
+                return self._multiply(op.name, parents, tensors, out)
             if op.name in FUSED:
-                out = self._fused(by_name(func, args, kwargs), out)
-            elif op.name in LAYERS:
-                self._layer(op, by_name(func, args, kwargs))
-            elif not op.own and sum(t.is_floating_point() and t.dim() > 2 for t in tensors) > 2:
-                self.unread(self.path(), f"{func} is a kernel of its own, whose weights are not visible")
-            self._note(op.name, args[1:] or (0,) * (func.__name__ == "unbind.int"), parents, tensors, out)
+                out = self._fused_attention(arguments_by_name(func, args, kwargs), out)
+            elif op.name in FAST_PATH_LAYERS:
+                self._fast_path_layer(op.name, arguments_by_name(func, args, kwargs))
+            elif not op.is_torch and sum(t.is_floating_point() and t.dim() > 2 for t in tensors) > 2:
+                self.add_unread(self.path(), f"{func} is a kernel of its own, whose weights are not visible")
+            self._add(op.name, args[1:] or (0,) * (func.__name__ == "unbind.int"), parents, tensors, out)
         except HeadworkError:
             raise
         except Exception as error:  # never stop a module because it could not be followed
-            self.unread(self.path(), f"{op.name} could not be followed: {type(error).__name__}: {error}")
+            self.add_unread(self.path(), f"{op.name} could not be followed: {type(error).__name__}: {error}")
         return out
 
-    def _written(self, at: int, kwargs: Any, args: Any) -> None:
+    def _before_writing(self, at: int, kwargs: Any, args: Any) -> None:
         """Before an operation writes: what is kept from there is copied; a buffer becomes a cache of data."""
-        for save in self.on_write.pop(at, ()):
+        for save in self.before_write.pop(at, ()):
             save()
-        if at in self.learned and not all(self._node(t).constant for t in tensors_in((args, kwargs), 3)):
-            self.known.add(at)
+        tensors = tensors_in((args, kwargs), 3) if at in self.parameters else []
+        if not all(self._node_of(tensor).constant for tensor in tensors):
+            self.data.add(at)
             self.nodes = {k: n for k, n in self.nodes.items() if n.op != "leaf" or k[0] != at}
 
-    def _node(self, tensor: Tensor) -> TensorNode:
-        key = identity(tensor)
+    def _node_of(self, tensor: Tensor) -> TensorNode:
+        key = view_key(tensor)
         node = self.nodes.get(key)
         if node is None:
-            at = storage(tensor)
-            node = self.nodes[key] = leaf(key[1], at not in self.known)
-            if node.constant and at not in self.learned and len(key[1]) > 2 and tensor.is_floating_point():
-                self.unread(self.path(), COMPILED if compiled_caller() else OUTSIDE)
+            at = storage_key(tensor)
+            node = self.nodes[key] = leaf(key[1], at not in self.data)
+            if node.constant and at not in self.parameters and len(key[1]) > 2 and tensor.is_floating_point():
+                self.add_unread(self.path(), COMPILED if compiled_caller() else OUTSIDE)
         return node
 
-    def _note(self, name: str, rest: Any, parents: list[TensorNode], tensors: list[Tensor], out: Any) -> None:
+    def _add(self, name: str, rest: Any, parents: list[TensorNode], tensors: list[Tensor], out: Any) -> None:
         for result in out if isinstance(out, (list, tuple)) else (out,):
             if not isinstance(result, Tensor):
                 continue
-            key = identity(result)
+            key = view_key(result)
             node = self.nodes[key] = TensorNode(name, parents, rest, key[1])
             if not parents:
                 node.constant = name not in RANDOM
             elif name in SOFTMAX:
                 axis = origins(parents[0].axes[rest[0]]) if key[1] else set()
-                self._begin(node, PendingSoftmax(parents[0], self.path(), SOFTMAX[name], axis), result)
+                softmax = PendingSoftmax(parents[0], self.path(), SOFTMAX[name], axis)
+                self._start_softmax(node, softmax, result)
             elif name in ("exp", "exp2") or (
                 name == "pow" and isinstance(rest[0], Tensor) and not parents[1:]
             ):
-                self._exponential(node, result)
-            elif parents[0].soft and (name == "sum" or (name == "linalg_vector_norm" and rest[:1] == (1,))):
+                self._start_exponentials(node, result)
+            elif parents[0].softmax and (
+                name == "sum" or (name == "linalg_vector_norm" and rest[:1] == (1,))
+            ):
                 self._sum(node, rest if name == "sum" else rest[1:])
-            elif name in PASSING:
-                self._pass(node, parents, tensors)
+            elif name in KEEPS_WEIGHTS:
+                self._pass_on(node, parents, tensors)
 
-    def _begin(self, node: TensorNode, soft: PendingSoftmax, result: Tensor) -> None:
-        node.soft = soft
-        if soft.axis is not None and soft not in self.softs:
-            self.softs.append(soft)
+    def _start_softmax(self, node: TensorNode, softmax: PendingSoftmax, result: Tensor) -> None:
+        node.softmax = softmax
+        if softmax.axis is not None:
+            self.softmaxes[softmax] = None
         if self.gradients and torch.is_grad_enabled() and result.is_floating_point():
             result.requires_grad_()
 
-    def _exponential(self, node: TensorNode, result: Tensor) -> None:
+    def _start_exponentials(self, node: TensorNode, result: Tensor) -> None:
         scores = node.parents[0]
-        soft = self.exponentials.get(id(scores)) or scores.soft
-        if soft is None or (soft.kind == "log" and soft is not scores.soft):
-            less = scores.parents[1:] if scores.op == "sub" else []
-            axis = logarithm(less[0]) if less else None
-            soft = PendingSoftmax(scores, self.path() if axis else "", "exponentials", axis or None)
-        soft.kind = "softmax" if soft.kind == "log" else soft.kind
-        self.exponentials[id(scores)] = soft
-        self._begin(node, soft, result)
+        softmax = self.exponentials.get(id(scores)) or scores.softmax
+        if softmax is None or (softmax.kind == "log" and softmax is not scores.softmax):
+            subtracted = scores.parents[1:] if scores.op == "sub" else []
+            axis = logsumexp_axis(subtracted[0]) if subtracted else None
+            softmax = PendingSoftmax(scores, self.path() if axis else "", "exponentials", axis or None)
+        softmax.kind = "softmax" if softmax.kind == "log" else softmax.kind
+        self.exponentials[id(scores)] = softmax
+        self._start_softmax(node, softmax, result)
 
-    def _pass(self, node: TensorNode, parents: list[TensorNode], tensors: list[Tensor]) -> None:
+    def _pass_on(self, node: TensorNode, parents: list[TensorNode], tensors: list[Tensor]) -> None:
         """Weights stay weights; what is divided by its own sum becomes weights."""
-        totals = {id(p.total[0]): p.total for p in parents if p.total}
-        drafts = {id(p.unnormalised[0]): p.unnormalised for p in parents if p.unnormalised}
-        node.total = totals.popitem()[1] if len(totals) == 1 else None
-        node.unnormalised = drafts.popitem()[1] if len(drafts) == 1 else None
+        totals = {id(p.sum_of[0]): p.sum_of for p in parents if p.sum_of}
+        products = {id(p.unnormalised[0]): p.unnormalised for p in parents if p.unnormalised}
+        node.sum_of = totals.popitem()[1] if len(totals) == 1 else None
+        node.unnormalised = products.popitem()[1] if len(products) == 1 else None
         if node.op in ("div", "mul") and len(parents) == 2:
             for top, bottom in (parents, parents[::-1]):
-                if bottom.total and self._divided(node, top, *bottom.total):
+                if bottom.sum_of and self._divide(node, top, *bottom.sum_of):
                     return
-        at = next((i for i, p in enumerate(parents) if p.soft), None)
+        at = next((i for i, p in enumerate(parents) if p.softmax), None)
         if at is None:
             return
-        node.soft = soft = parents[at].soft
-        soft.others += [p.soft for p in parents if p.soft and p.soft is not soft]
+        node.softmax = softmax = parents[at].softmax
+        softmax.combined_with += [p.softmax for p in parents if p.softmax and p.softmax is not softmax]
         if node.op == "mul":
             node.operands = tuple(tensors)
-            if soft.axis == set() and len(parents) == 2 and not parents[1 - at].constant:
-                self._report(soft, parents[at], tensors[at], fixed="a single key")
-        random = node.op == "native_dropout" or (node.op == "mul" and any(map(noise, parents)))
-        if soft.frozen is None and (random or node.op in MIXING):
-            soft.frozen, soft.mixed = (tensors[at], parents[at]), not random
+            if softmax.axis == set() and len(parents) == 2 and not parents[1 - at].constant:
+                self._report(softmax, parents[at], tensors[at], obstacle="a single key")
+        random = node.op == "native_dropout" or (node.op == "mul" and any(map(is_dropout_mask, parents)))
+        if softmax.original is None and (random or node.op in MIXES_HEADS):
+            softmax.original, softmax.heads_mixed = (tensors[at], parents[at]), not random
 
-    def _divided(self, node: TensorNode, top: TensorNode, soft: PendingSoftmax, axis: set[int]) -> bool:
-        if top.soft is soft:
-            if soft.axis is None:
-                soft.path = self.path()
-                self.softs.append(soft)
-            soft.axis, node.soft, node.total = axis, soft, None
+    def _divide(self, node: TensorNode, top: TensorNode, softmax: PendingSoftmax, axis: set[int]) -> bool:
+        if top.softmax is softmax:
+            if softmax.axis is None:
+                softmax.path = self.path()
+                self.softmaxes[softmax] = None
+            softmax.axis, node.softmax, node.sum_of = axis, softmax, None
             return True
-        if top.unnormalised and top.unnormalised[0] is soft:
+        if top.unnormalised and top.unnormalised[0] is softmax:
             _, operand, exponentials = top.unnormalised
-            soft.axis, node.unnormalised = axis, None
+            softmax.axis, node.unnormalised = axis, None
             dims = [d for d, a in enumerate(operand.axes) if origins(a) & axis]
             weights = exponentials / exponentials.sum(dims, keepdim=True)
-            self._report(
-                soft, operand, weights, fixed="it is divided by the sum after the product with values"
-            )
+            obstacle = "it is divided by the sum after the product with values"
+            self._report(softmax, operand, weights, obstacle=obstacle)
             return True
         return False
 
     def _sum(self, node: TensorNode, rest: Any) -> None:
         """The sum over a product with values, or a total to divide by."""
-        times, soft = node.parents[0], node.parents[0].soft
-        rank, dims = len(times.shape), rest[0] if rest else None
-        gone = [d % rank for d in ([dims] if isinstance(dims, int) else dims or range(rank))]
-        parts = product(node)
-        if parts and soft.axis:
-            at = next((i for i, p in enumerate(times.parents) if p.soft is soft), 0)
-            operand = times.parents[at]
+        multiplication, softmax = node.parents[0], node.parents[0].softmax
+        rank, dims = len(multiplication.shape), rest[0] if rest else None
+        summed = [d % rank for d in ([dims] if isinstance(dims, int) else dims or range(rank))]
+        parts = product_operands(node)
+        if parts and softmax.axis:
+            at = next((i for i, p in enumerate(multiplication.parents) if p.softmax is softmax), 0)
+            operand = multiplication.parents[at]
             axes = ((),) * (rank - len(operand.shape)) + operand.axes
-            if any(origins(axes[d]) & soft.axis for d in gone) and parts[3 - at]:
-                self._report(soft, operand, times.operands[at], fixed="its product with values is a sum")
+            if any(origins(axes[d]) & softmax.axis for d in summed) and parts[3 - at]:
+                obstacle = "its product with values is a sum"
+                self._report(softmax, operand, multiplication.operands[at], obstacle=obstacle)
                 return
-        node.total = soft, {f.origin for d in gone for f in times.axes[d]}
+        node.sum_of = softmax, {f.origin for d in summed for f in multiplication.axes[d]}
 
-    def _product(
-        self, op: TorchOperation, parents: list[TensorNode], tensors: list[Tensor], out: Tensor
-    ) -> Tensor:
-        if op.written and compiled_caller():
-            self.unread(self.path(), COMPILED)
-            return out
-        first = PRODUCTS[op.name]
-        node = TensorNode(op.name, parents, (), tuple(out.shape))
+    def _multiply(self, name: str, parents: list[TensorNode], tensors: list[Tensor], out: Tensor) -> Tensor:
+        first = PRODUCTS[name]
+        node = TensorNode(name, parents, (), tuple(out.shape))
         node.data_product = not any(p.constant for p in parents[first : first + 2])
         nodes, pair = parents[first : first + 2], tensors[first : first + 2]
         if self.operands:
             node.operands = tuple(pair)
         for at, operand in enumerate(nodes):
-            soft = operand.soft
-            if not soft:
+            softmax = operand.softmax
+            if not softmax:
                 continue
             dim = -1 if at == 0 or len(operand.shape) == 1 else -2
-            if soft.axis is None:
-                node.unnormalised = soft, operand, pair[at]
-                self.softs += [soft] if soft not in self.softs else []
-                soft.path = soft.path or self.path()
-            elif origins(operand.axes[dim]) & soft.axis or (not soft.axis and operand.shape[dim] == 1):
-                fixed = "something is added in the product with values" if first else ""
+            if softmax.axis is None:
+                node.unnormalised = softmax, operand, pair[at]
+                self.softmaxes[softmax] = None
+                softmax.path = softmax.path or self.path()
+            elif origins(operand.axes[dim]) & softmax.axis or (not softmax.axis and operand.shape[dim] == 1):
+                obstacle = "something is added in the product with values" if first else ""
                 node.data_product = False
-                out = self._report(soft, operand, pair[at], at, pair[1 - at], out, fixed)
+                out = self._report(softmax, operand, pair[at], at, pair[1 - at], out, obstacle)
                 break
             elif nodes[1 - at].is_parameter:
-                node.soft, soft.frozen, soft.mixed = soft, soft.frozen or (pair[at], operand), True
+                node.softmax, softmax.heads_mixed = softmax, True
+                softmax.original = softmax.original or (pair[at], operand)
         if node.data_product and any(n.data_product for n in nodes):
-            self.unread(self.path(), "two products of data without softmax between them (linear attention?)")
-        self.nodes[identity(out)] = node
+            reason = "two products of data without softmax between them (linear attention?)"
+            self.add_unread(self.path(), reason)
+        self.nodes[view_key(out)] = node
         return out
 
     def _report(
         self,
-        soft: PendingSoftmax,
+        softmax: PendingSoftmax,
         operand: TensorNode,
         weights: Tensor,
         at: int = 0,
         value: Tensor | None = None,
         out: Any = None,
-        fixed: str = "",
+        obstacle: str = "",
     ) -> Any:
         """Tell of an attention, if its scores come from queries and keys; ``at``: which operand it is."""
-        scores = find_scores(soft)
+        scores = find_scores(softmax)
         if isinstance(scores, str):
             return out
-        for one in (soft, *soft.others):
-            one.read = True
+        for one in (softmax, *softmax.combined_with):
+            one.was_read = True
         tensors: dict[str, tuple[Tensor, Layout | None]] = {**scores.operands()}
         roles = scores.roles(operand.axes)
         if value is not None and len(roles) > 1:
@@ -308,44 +319,45 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             inner = [*lead, *columns, width] if at == 0 else [*lead, width, *rows]
             outer = [*lead, *rows, width] if at == 0 else [*lead, width, *columns]
             tensors |= {"value": (value, Layout(inner)), "output": (out, Layout(outer))}
-        kept, node = soft.frozen or (weights, operand)
+        original, node = softmax.original or (weights, operand)
         layout = Layout([f for axis in (roles if node is operand else scores.roles(node.axes)) for f in axis])
-        fixed = "its heads are mixed after the softmax" if soft.mixed else fixed
-        pairs = zip(soft.path.split("."), self.path().split("."), strict=False)
+        obstacle = "its heads are mixed after the softmax" if softmax.heads_mixed else obstacle
+        pairs = zip(softmax.path.split("."), self.path().split("."), strict=False)
         path = ".".join(name for name, other in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        replaced = self.on_attention(DetectedAttention(path, soft.kind, (kept, layout), tensors, fixed))
-        return out if replaced is None else Layout(outer).restored(replaced, out, roles_of("output"))
+        detected = DetectedAttention(path, softmax.kind, (original, layout), tensors, obstacle)
+        replaced = self.on_attention(detected)
+        return out if replaced is None else Layout(outer).restore(replaced, out, roles_of("output"))
 
-    def _fused(self, named: Mapping[str, Any], out: Any) -> Any:
+    def _fused_attention(self, arguments: Mapping[str, Any], out: Any) -> Any:
         if compiled_caller():
-            self.unread(self.path(), COMPILED)
+            self.add_unread(self.path(), COMPILED)
             return out
-        tensors: dict[str, Any] = {name: (named[name], None) for name in ("query", "key", "value")}
+        tensors: dict[str, Any] = {name: (arguments[name], None) for name in ("query", "key", "value")}
         tensors["output"] = out[0], None
-        kind, weights = "scaled_dot_product_attention", (fused_attention(named), None)
+        kind, weights = "scaled_dot_product_attention", (fused_attention(arguments), None)
         replaced = self.on_attention(DetectedAttention(self.path(), kind, weights, tensors))
         return out if replaced is None else (replaced, *out[1:])
 
-    def _layer(self, op: TorchOperation, named: Mapping[str, Any]) -> None:
-        path = f"{self.path()}.self_attn".lstrip(".") if op.name == LAYERS[0] else self.path()
-        weights, tensors = fused_layer(named)
+    def _fast_path_layer(self, name: str, arguments: Mapping[str, Any]) -> None:
+        path = f"{self.path()}.self_attn".lstrip(".") if name == FAST_PATH_LAYERS[0] else self.path()
+        weights, tensors = fused_layer(arguments)
         pairs: dict[str, Any] = {name: (tensor, None) for name, tensor in tensors.items()}
-        kind, fixed = "fast path of torch", "it is one operation"
-        self.on_attention(DetectedAttention(path, kind, (weights, None), pairs, fixed))
+        kind, obstacle = "fast path of torch", "it is one operation"
+        self.on_attention(DetectedAttention(path, kind, (weights, None), pairs, obstacle))
 
     def finish(self) -> None:
         """List every softmax that no attention was read from, and forget the pass."""
-        for soft in (soft for soft in self.softs if not soft.read):
-            scores = find_scores(soft)
+        for softmax in (softmax for softmax in self.softmaxes if not softmax.was_read):
+            scores = find_scores(softmax)
             reason = scores if isinstance(scores, str) else "no product with values along its axis follows"
-            if soft.axis is not None:
-                self.unread(soft.path, f"a softmax that is not read as attention: {reason}")
+            if softmax.axis is not None:
+                self.add_unread(softmax.path, f"a softmax that is not read as attention: {reason}")
             elif scores is not reason:
-                self.unread(soft.path, "exponentials of scores meet values, but not their own sum")
+                self.add_unread(softmax.path, "exponentials of scores meet values, but not their own sum")
         self.nodes.clear()
-        self.softs.clear()
+        self.softmaxes.clear()
         self.exponentials.clear()
-        self.on_write.clear()
+        self.before_write.clear()
 
     def path(self) -> str:
         """The path of the innermost module that runs: the first argument of a function on the stack."""

@@ -19,19 +19,18 @@ import numpy as np
 
 from headwork import __version__
 from headwork.documents.formats import find_format, format_names
-from headwork.documents.writing import number_text, with_infinity
-from headwork.errors import HeadworkError, InputError, TooLarge, unknown_name
-from headwork.lab import practising
-from headwork.lab import states as changes
-from headwork.lab.sentences import of_cell
-from headwork.lab.states import MASKS, CellError, State, WorkedState, cell_index, read_state, work
+from headwork.documents.number_format import number_text, with_infinity
+from headwork.errors import HeadworkError, InputError, TooLarge, check_known
+from headwork.lab import practising, states
+from headwork.lab.sentences import describe_cell
+from headwork.lab.states import MASKS, CellError, SolvedState, State, cell_index, read_state, solve
 from headwork.lab.views import view
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS
 from headwork.numbers.typed import SymbolInDecimals, entry_texts, read_number, tensor_from_lists
 from headwork.readings import Trace
 from headwork.readings.models_by_hand import model_as_mechanism
-from headwork.readings.showing import trace_data
+from headwork.readings.trace_document import trace_data
 
 FIRST = "self-attention"  # the first screen: the four tokens
 CHART_POINTS = 41
@@ -55,8 +54,7 @@ def answer(name: str, request: Any) -> dict[str, Any]:
     "unknown call 'nothing'"
     """
     try:
-        if name not in CALLS:
-            raise unknown_name("call", name, CALLS)
+        check_known("call", name, CALLS)
         if not isinstance(request, dict) or not all(isinstance(key, str) for key in request):
             raise InputError("the request is not readable. Expected a JSON object.")
         return CALLS[name](**request)
@@ -78,10 +76,10 @@ def answer_text(name: str, request: str) -> str:
 @call
 def capabilities() -> dict[str, Any]:
     """What is there: the version, the calls, the formats, and what needs more than the core."""
-    return capabilities_with(lambda package: find_spec(package) is not None)
+    return capabilities_where(lambda package: find_spec(package) is not None)
 
 
-def capabilities_with(has: Callable[[str], bool]) -> dict[str, Any]:
+def capabilities_where(has: Callable[[str], bool]) -> dict[str, Any]:
     """The same where ``has`` says which packages there are."""
     return {
         "version": __version__,
@@ -114,35 +112,36 @@ def mechanisms() -> dict[str, Any]:
 
 def example_state(slug: str) -> State:
     """The example of a mechanism as a state."""
-    if slug not in examples():
-        raise unknown_name("mechanism", slug, examples())
-    own = ("inputs", "options", "exact", "random")
-    return read_state({"mechanism": slug, **{k: v for k, v in examples()[slug].items() if k in own}})
+    check_known("mechanism", slug, examples())
+    fields = ("inputs", "options", "exact", "random")
+    return read_state({"mechanism": slug, **{k: v for k, v in examples()[slug].items() if k in fields}})
 
 
 # --- the canvas -------------------------------------------------------------------------------------------
 @call
 def explain(state: Any) -> dict[str, Any]:
     """Everything that the canvas shows of a state: values, options, warnings, one sentence."""
-    return view(work(read_state(state)))
+    return view(solve(read_state(state)))
 
 
 @call
 def cell(state: Any, path: str, index: str) -> dict[str, Any]:
     """The arithmetic of one cell: in names, in numbers, in words, and the cells that it comes from."""
-    worked = work(read_state(state))
-    edited = index in worked.state.edits.get(path, {})
-    trace = worked.trace if edited else worked.before.get(path, worked.trace)
+    solved = solve(read_state(state))
+    edited = index in solved.state.edits.get(path, {})
+    trace = solved.trace if edited else solved.before.get(path, solved.trace)
     at = cell_index(index, trace[path].shape, path)
-    found = trace.cell(path, *at)
-    names = "" if found.in_names in (found.in_numbers, found.exact) else f"{found.name} = {found.in_names}"
+    result = trace.cell(path, *at)
+    names = (
+        "" if result.in_names in (result.in_numbers, result.exact) else f"{result.name} = {result.in_names}"
+    )
     same = (v.path for v in trace.inputs.values() if v.raw.array is trace[path].raw.array and v.path != path)
-    sources = found.sources or tuple((name, at) for name in same)
+    sources = result.sources or tuple((name, at) for name in same)
     return {
         "names": names,
-        "numbers": str(found),
-        "words": of_cell(worked, path, at),
-        "edit": (found.exact or found.decimal).replace("∞", "oo").replace("undefined", ""),
+        "numbers": str(result),
+        "words": describe_cell(solved, path, at),
+        "edit": (result.exact or result.decimal).replace("∞", "oo").replace("undefined", ""),
         "sources": [[name, ",".join(map(str, i))] for name, i in sources],
     }
 
@@ -150,25 +149,25 @@ def cell(state: Any, path: str, index: str) -> dict[str, Any]:
 @call
 def resized(state: Any, name: str, axis: int, by: int) -> dict[str, Any]:
     """The canvas with a token, or an entry of a width, more or fewer."""
-    return view(work(changes.resize(read_state(state), name, axis, by)))
+    return view(solve(states.resize(read_state(state), name, axis, by)))
 
 
 @call
 def turned(state: Any, tokens_as: str) -> dict[str, Any]:
     """The canvas with tokens as rows or as columns."""
-    return view(work(changes.turn(read_state(state), tokens_as)))
+    return view(solve(states.set_tokens_as(read_state(state), tokens_as)))
 
 
 @call
 def mask_cells(state: Any, name: str = "mask") -> dict[str, Any]:
     """The canvas with the cells of its mask, to be typed."""
-    return view(work(changes.with_mask_cells(read_state(state), name)))
+    return view(solve(states.add_mask_cells(read_state(state), name)))
 
 
 @call
 def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
     """The canvas with an input pasted whole: from a spreadsheet, LaTeX, or as one types it."""
-    now = read_state(state)
+    current = read_state(state)
     if len(text) > MAX_PASTE:
         raise CellError(f"{len(text):,} characters; at most {MAX_PASTE:,} are pasted.", name)
     try:
@@ -178,14 +177,13 @@ def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
         pass
     except InputError as error:
         raise CellError(error, name) from None
-    if name in now.inputs and isinstance(new, list) and _depth(new) < _depth(now.inputs[name]):
+    depth = np.array(current.inputs.get(name, ""), object).ndim
+    if isinstance(new, list) and np.array(new, object).ndim < depth:
         new = [new]  # one row of a matrix
-    changed = replace(now, inputs={**now.inputs, name: new}, edits={})
-    return view(work(changed if name in MASKS else changes.fit_masks(changed, work(now).trace.mechanism)))
-
-
-def _depth(nested: Any) -> int:
-    return 1 + _depth(nested[0]) if isinstance(nested, list) else 0
+    changed = replace(current, inputs={**current.inputs, name: new}, edits={})
+    if name not in MASKS:
+        changed = states.resize_masks(changed, solve(current).trace.mechanism)
+    return view(solve(changed))
 
 
 @call
@@ -194,12 +192,12 @@ def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") 
 
     ``of`` is what is moved: an input with ``of_index``, or ``beta``.
     """
-    now = replace(read_state(state), exact=False)
-    watched = _number(work(now), path, index)
-    moved = _moved_values(now, of, of_index)
+    current = replace(read_state(state), exact=False)
+    value_now = _cell_value(solve(current), path, index)
+    texts = _values_to_try(current, of, of_index)
     pairs = []
-    for text in moved:
-        value = _number(work(_with(now, of, of_index, text)), path, index)
+    for text in texts:
+        value = _cell_value(solve(_with_value(current, of, of_index, text)), path, index)
         if value is not None and abs(value) < 1e12:
             pairs.append((text, value))
     if len(pairs) < 2:
@@ -208,57 +206,56 @@ def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") 
     span = high - low
     heights = [(y - low) / span if span > 1e-12 else 0.5 for _, y in pairs]
     points = [[i / (len(pairs) - 1), height] for i, height in enumerate(heights)]
-    typed = _text_now(now, of, of_index)
+    typed = _typed_text(current, of, of_index)
     at = next((i for i, (text, _) in enumerate(pairs) if text == typed), None)
-    current = "undefined" if watched is None else number_text(watched, 4)
-    flat, ran = span <= 1e-12, f"runs from {number_text(low, 4)} to {number_text(high, 4)}"
+    value_text = "undefined" if value_now is None else number_text(value_now, 4)
+    flat, range_text = span <= 1e-12, f"runs from {number_text(low, 4)} to {number_text(high, 4)}"
     named = f"{of}[{of_index}]" if of_index else of
     ends = [with_infinity(pairs[0][0]), with_infinity(pairs[-1][0])]
     return {
         "points": points,
-        "values": [number_text(y, now.digits) for _, y in pairs],
+        "values": [number_text(y, current.digits) for _, y in pairs],
         "moved": [with_infinity(text) for text, _ in pairs],
         "at": at,
         "flat": flat,
         "x": ends,
         "y": [number_text(low, 4), number_text(high, 4)],
-        "words": f"{path}[{index}] {'does not change' if flat else ran} while {named} goes "
-        f"from {ends[0]} to {ends[1]}. Now it is {current}.",
+        "words": f"{path}[{index}] {'does not change' if flat else range_text} while {named} goes "
+        f"from {ends[0]} to {ends[1]}. Now it is {value_text}.",
     }
 
 
-def _number(worked: WorkedState, path: str, index: str) -> float | None:
-    value = worked.trace[path]
+def _cell_value(solved: SolvedState, path: str, index: str) -> float | None:
+    value = solved.trace[path]
     number = value.values[cell_index(index, value.shape, path)]
     return None if number is None or number != number else float(number)
 
 
-def _text_now(state: State, of: str, of_index: str) -> str:
+def _typed_text(state: State, of: str, of_index: str) -> str:
     if of not in state.inputs:
         return str(state.options.get(of, ""))
     cells = np.array(state.inputs[of], object)
     return str(cells[cell_index(of_index, cells.shape, of)])
 
 
-def _moved_values(state: State, of: str, of_index: str) -> list[str]:
+def _values_to_try(state: State, of: str, of_index: str) -> list[str]:
     """The values that are tried: the stops of the slider, or on both sides of what stands there now."""
     if of in MASKS and of in state.inputs:
         return ["0", "1"]
-    control = next((o for o in view(work(state))["options"] if o["name"] == of), None)
+    control = next((o for o in view(solve(state))["options"] if o["name"] == of), None)
     if control is not None:
         if "stops" not in control:
             raise CellError(f"{of} is not on a slider.", of)
         return list(control["stops"])
-    if of not in state.inputs:
-        raise unknown_name("input to move", of, state.inputs)
-    now = _text_now(state, of, of_index)
-    middle = read_number(now, exact=False)
+    check_known("input to move", of, state.inputs)
+    current = _typed_text(state, of, of_index)
+    middle = read_number(current, exact=False)
     half = CHART_POINTS // 2
     reach = max(3.0, 2 * abs(middle))
-    return [now if i == 0 else f"{middle + reach * i / half:.6g}" for i in range(-half, half + 1)]
+    return [current if i == 0 else f"{middle + reach * i / half:.6g}" for i in range(-half, half + 1)]
 
 
-def _with(state: State, of: str, of_index: str, text: str) -> State:
+def _with_value(state: State, of: str, of_index: str, text: str) -> State:
     if of not in state.inputs:
         return replace(state, options={**state.options, of: text})
     cells = np.array(state.inputs[of], object)
@@ -269,10 +266,10 @@ def _with(state: State, of: str, of_index: str, text: str) -> State:
 @call
 def export(state: Any, format: str, fragment: bool = False) -> dict[str, Any]:
     """The worked state in one of the formats, as a file: its name and its content."""
-    worked = work(read_state(state))
+    solved = solve(read_state(state))
     module = find_format(format)
-    content: str | bytes = worked.trace.render(format, fragment=fragment)
-    name = f"{worked.trace.mechanism.slug}{module.SUFFIX}"
+    content: str | bytes = solved.trace.render(format, fragment=fragment)
+    name = f"{solved.trace.mechanism.slug}{module.SUFFIX}"
     if isinstance(content, bytes):
         return {"name": name, "base64": base64.b64encode(content).decode()}
     return {"name": name, "text": content}
@@ -282,10 +279,10 @@ def export(state: Any, format: str, fragment: bool = False) -> dict[str, Any]:
 @call
 def problems() -> dict[str, Any]:
     """The hand-outs, question by question, with the problems that answer each."""
-    from headwork.problems.book import entries as book
+    from headwork.problems.book import all_problems
     from headwork.problems.report import handout_texts
 
-    titles = {slug: entry.title for slug, entry in book().items()}
+    titles = {slug: entry.title for slug, entry in all_problems().items()}
     handouts = []
     for name, handout in handout_texts().items():
         questions = [{"id": f"{name}/{n}", **question} for n, question in handout["questions"].items()]
@@ -302,7 +299,7 @@ def problem(slug: str) -> dict[str, Any]:
 
     entry = find(slug)
     solution = entry.solve()
-    states = [state for part in solution.parts if isinstance(part, Trace) for state in _state_of(part)]
+    states = [state for part in solution.parts if isinstance(part, Trace) for state in _editable_states(part)]
     rest = [b for part in solution.parts if not isinstance(part, Trace) for b in as_blocks(part)]
     return {
         "slug": entry.slug,
@@ -322,21 +319,21 @@ def problem(slug: str) -> dict[str, Any]:
     }
 
 
-def _state_of(trace: Trace) -> Iterator[dict[str, Any]]:
+def _editable_states(trace: Trace) -> Iterator[dict[str, Any]]:
     """A trace as a state that can be changed, where all that it was given can be typed."""
     data = trace_data(trace)
-    inputs = {name: _typed(entry) for name, entry in data["inputs"].items()}
+    inputs = {name: _nested_texts(entry) for name, entry in data["inputs"].items()}
     options = {name: text for name, text in data["options"].items() if text != "1/sqrt(d_k)"}
     state = {"mechanism": data["mechanism"], "inputs": inputs, "options": options, "exact": trace.exact}
     if trace.title or trace.replaced or None in inputs.values() or "given" in options.values():
         return
     try:
-        yield work(read_state(state)).state.as_data()
+        yield solve(read_state(state)).state.as_data()
     except InputError:
         return
 
 
-def _typed(entry: dict[str, Any]) -> Any:
+def _nested_texts(entry: dict[str, Any]) -> Any:
     """The numbers of an input as nested texts."""
     nested = entry.get("exact", entry["values"])
     return None if "null" in json.dumps(nested) else nested
@@ -347,17 +344,17 @@ def _typed(entry: dict[str, Any]) -> Any:
 def kinds() -> dict[str, Any]:
     """Every kind of exercise: its group, and what it asks for; and the exercise to begin with."""
     from headwork.exercises.challenges import CHALLENGES
-    from headwork.exercises.generation import KINDS
+    from headwork.exercises.generation import EXERCISE_KINDS
 
     groups = {slug: example["group"] for slug, example in examples().items()}
-    listed = [(slug, groups.get(kind.mechanism, SIZES), kind.asked) for slug, kind in KINDS.items()]
+    listed = [(slug, groups.get(kind.mechanism, SIZES), kind.asked) for slug, kind in EXERCISE_KINDS.items()]
     listed += [(slug, ANY_ANSWER, tuple(challenge.fields)) for slug, challenge in CHALLENGES.items()]
     asks = [list(dict.fromkeys(name.rpartition("/")[2] for name in asked)) for _, _, asked in listed]
     data = [{"kind": s, "group": g, "asks": a} for (s, g, _), a in zip(listed, asks, strict=True)]
     return {"kinds": data, "first": practising.FIRST_EXERCISE}
 
 
-for function in practising.PRACTISING:
+for function in practising.PRACTISE_CALLS:
     call(function)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from headwork.documents.formulas import plain_formula
-from headwork.documents.writing import number_text
-from headwork.errors import unknown_name
-from headwork.lab.looking import Looked
+from headwork.documents.number_format import number_text
+from headwork.errors import check_known
+from headwork.lab.model_views import ModelView
 from headwork.lab.states import cell_index
 from headwork.numbers.arithmetic import Cell, Expression, Number, Operation, evaluate, leaf_cells, to_text
 
@@ -15,115 +15,124 @@ TOKEN_AXES = {"token": "", "patch": "", "query": "query ", "key": "key "}
 PIXEL_AXES = {"height": "row", "width": "column"}
 
 
-def line(looked: Looked, path: str, index: str) -> dict[str, Any]:
+def arithmetic_line(view: ModelView, path: str, index: str) -> dict[str, Any]:
     """One number as a line of arithmetic, the parts of its sum, and which of them to follow."""
-    own: dict[str, Any] = looked.source.model.model.parameters
-    name = _words(looked, path, index)
-    if path in own:
-        at = cell_index(index, own[path].shape, path)
-        return {**name, "kind": "parameter", "value": _text(own[path][at]), "lines": [], "terms": []}
-    last = looked.traced(len(looked.changed_steps))
-    if path not in {**last.inputs, **last.steps}:
-        raise unknown_name("step", path, [*last.inputs, *last.steps])
+    parameters: dict[str, Any] = view.source.array_model.inner.parameters
+    name = _cell_title(view, path, index)
+    if path in parameters:
+        at = cell_index(index, parameters[path].shape, path)
+        return {**name, "kind": "parameter", "value": _digits(parameters[path][at]), "lines": [], "terms": []}
+    last = view.traced(len(view.changed_steps))
+    check_known("step", path, [*last.inputs, *last.steps])
     at = cell_index(index, last[path].raw.shape, path)
     value = float(last[path].raw.array[at])
     if path in last.inputs:
-        return {**name, "kind": "input", "value": _text(value), "terms": [], **_pixel(looked, path, at)}
-    raw = looked.trace_of(path, at)[path].raw
+        return {
+            **name,
+            "kind": "input",
+            "value": _digits(value),
+            "terms": [],
+            **_input_lines(view, path, at),
+        }
+    raw = view.trace_of(path, at)[path].raw
     tree = raw.derivation(at)
     if isinstance(tree, Number):
         lines = ["You changed this head: this number comes from nothing."]
-        return {**name, "kind": "set", "value": _text(value), "lines": lines, "terms": []}
+        return {**name, "kind": "set", "value": _digits(value), "lines": lines, "terms": []}
 
-    def leaf(one: Any) -> str:
-        return _text(one.value) if isinstance(one, Number) else _symbol(looked, one.label, one.index)
+    def leaf(cell: Any) -> str:
+        return _digits(cell.value) if isinstance(cell, Number) else _symbol(view, cell.label, cell.index)
 
     right = evaluate(tree)
-    terms = list(_terms(tree))
+    terms = list(_summands(tree))
     order = sorted(terms, key=lambda term: -abs(evaluate(term)))[:MAX_TERMS]
     largest = max(abs(evaluate(order[0])), 1e-30)
-    symbol = _symbol(looked, path, at)
-    onto = next((one for term in order for one in _onward(term) if looked.leads_to_input(one)), None)
+    symbol = _symbol(view, path, at)
+    next_cell = next(
+        (cell for term in order for cell in _cells_towards_input(term) if view.leads_to_input(cell)), None
+    )
     return {
         **name,
         "kind": "step",
-        "value": _text(value),
+        "value": _digits(value),
         "right": right,
         "left": value,
         "check": f"Worked out again from these numbers: {right:.7g}. Here: {value:.7g}.",
         "lines": [
             f"{symbol} = {to_text(tree, leaf)}",
-            f"{symbol} = {to_text(tree, lambda one: _text(one.value))}",
+            f"{symbol} = {to_text(tree, lambda cell: _digits(cell.value))}",
         ],
         "more": max(0, len(terms) - MAX_TERMS),
-        "follow": [onto.label, ",".join(map(str, onto.index))] if onto else None,
+        "follow": [next_cell.label, ",".join(map(str, next_cell.index))] if next_cell else None,
         "terms": [
             {
                 "text": to_text(term, leaf),
-                "value": _text(evaluate(term)),
+                "value": _digits(evaluate(term)),
                 "share": round(abs(evaluate(term)) / largest, 3),
-                "cells": [_cell(looked, one, own) for one in dict.fromkeys(leaf_cells(term))][:MAX_TERMS],
+                "cells": [_cell(view, cell, parameters) for cell in dict.fromkeys(leaf_cells(term))][
+                    :MAX_TERMS
+                ],
             }
             for term in order
         ],
     }
 
 
-def _text(value: Any) -> str:
+def _digits(value: Any) -> str:
     return number_text(float(value), 4)
 
 
-def _terms(tree: Expression) -> Iterator[Expression]:
+def _summands(tree: Expression) -> Iterator[Expression]:
     """The parts of a sum, those of sums in it too."""
     if isinstance(tree, Operation) and tree.kind == "sum":
         for part in tree.parts:
-            yield from _terms(part)
+            yield from _summands(part)
     elif isinstance(tree, Operation) and tree.kind == "difference":
-        yield from _terms(tree.parts[0])
-        yield from (Operation("negative", (part,)) for part in _terms(tree.parts[1]))
+        yield from _summands(tree.parts[0])
+        yield from (Operation("negative", (part,)) for part in _summands(tree.parts[1]))
     else:
         yield tree
 
 
-def _onward(term: Expression) -> list[Cell]:
+def _cells_towards_input(term: Expression) -> list[Cell]:
     """Its cells, those first that are nearer to the input: of weights and a value the value."""
-    found = list(leaf_cells(term))
-    return found[::-1] if isinstance(term, Operation) and term.kind == "product" else found
+    cells = list(leaf_cells(term))
+    return cells[::-1] if isinstance(term, Operation) and term.kind == "product" else cells
 
 
-def _symbol(looked: Looked, label: str, index: tuple[int, ...]) -> str:
+def _symbol(view: ModelView, label: str, index: tuple[int, ...]) -> str:
     """A cell as a formula has it; that there is one picture only goes without saying."""
-    value = looked.traced(len(looked.changed_steps))
+    value = view.traced(len(view.changed_steps))
     known = value.steps.get(label) or value.inputs.get(label)
     symbol = plain_formula(known.symbol) if known else label.rpartition("/")[2]
     shown = index[1:] if known else index
     return f"{symbol}[{','.join(map(str, shown))}]" if shown else symbol
 
 
-def _cell(looked: Looked, one: Cell, own: dict[str, Any]) -> dict[str, Any]:
-    index = ",".join(map(str, one.index))
-    steps = looked.traced(len(looked.changed_steps)).inputs
-    kind = "parameter" if one.label in own else "input" if one.label in steps else "step"
-    named = {"symbol": _symbol(looked, one.label, one.index), "value": _text(one.value), "kind": kind}
-    return {"path": one.label, "index": index, **named, **_words(looked, one.label, index)}
+def _cell(view: ModelView, cell: Cell, parameters: dict[str, Any]) -> dict[str, Any]:
+    index = ",".join(map(str, cell.index))
+    steps = view.traced(len(view.changed_steps)).inputs
+    kind = "parameter" if cell.label in parameters else "input" if cell.label in steps else "step"
+    named = {"symbol": _symbol(view, cell.label, cell.index), "value": _digits(cell.value), "kind": kind}
+    return {"path": cell.label, "index": index, **named, **_cell_title(view, cell.label, index)}
 
 
-def _words(looked: Looked, path: str, index: str) -> dict[str, str]:
+def _cell_title(view: ModelView, path: str, index: str) -> dict[str, str]:
     """Which number this is, in words."""
-    trace = looked.traced(len(looked.changed_steps))
+    trace = view.traced(len(view.changed_steps))
     value = trace.steps.get(path) or trace.inputs.get(path)
     numbers = [int(part) for part in index.split(",") if part.isdecimal()]
     if value is None:
         return {"title": f"trained parameter {path} [{index}]"}
-    if path == trace.output.path and looked.subject.classes and len(numbers) == 2:
-        return {"title": f"the logit of {looked.subject.classes[numbers[1] % len(looked.subject.classes)]}"}
+    if path == trace.output.path and view.model.classes and len(numbers) == 2:
+        return {"title": f"the logit of {view.model.classes[numbers[1] % len(view.model.classes)]}"}
     words, pixels = [], "height" in str(value.axes)
     for axis, number in zip(value.axes, numbers, strict=False):
         if axis == "batch":
             continue
         if axis in TOKEN_AXES:
-            token = number + (looked.before if axis == "patch" else 0)
-            where = looked.place(token) if token < len(looked.subject.labels) else str(number)
+            token = number + (view.patches_start if axis == "patch" else 0)
+            where = view.token_name(token) if token < len(view.model.labels) else str(number)
             words.append(f"{TOKEN_AXES[axis]}{where}")
         elif axis != "one":
             short = axis.removeprefix("output_").replace("_", " ")
@@ -132,13 +141,14 @@ def _words(looked: Looked, path: str, index: str) -> dict[str, str]:
     return {"title": f"{what}: {', '.join(words)}" if words else what}
 
 
-def _pixel(looked: Looked, path: str, at: tuple[int, ...]) -> dict[str, Any]:
+def _input_lines(view: ModelView, path: str, at: tuple[int, ...]) -> dict[str, Any]:
     """A number that was given; a pixel down to its byte."""
-    pixels, source = looked.subject.pixels, looked.source
-    if path != "images" or pixels is None:
+    pixels, source, inputs = view.model.pixels, view.source, view.model.inputs
+    if path != "images" or pixels is None or inputs is None:
         return {"lines": ["This was given: the number of a token."]}
     byte, mean, std = int(pixels[at[1:]]), source.mean[at[1]], source.std[at[1]] or 1.0
     right = (byte / 255 - mean) / std
-    line = f"x = (byte/255 - mean)/deviation = ({byte}/255 - {_text(mean)})/{_text(std)} = {_text(right)}"
-    found = {"lines": [line, f"The byte is {byte}: 0 is black, 255 white."], "right": right}
-    return {**found, "left": float(looked.inputs[path][at]), "row": at[-2], "column": at[-1]}
+    numbers = f"({byte}/255 - {_digits(mean)})/{_digits(std)} = {_digits(right)}"
+    lines = [f"x = (byte/255 - mean)/deviation = {numbers}", f"The byte is {byte}: 0 is black, 255 white."]
+    pixel = {"lines": lines, "right": right, "left": float(inputs[path][at])}
+    return {**pixel, "row": at[-2], "column": at[-1]}

@@ -15,32 +15,32 @@ from pathlib import Path
 from typing import Any
 
 from headwork.checkpoint_files import MANIFEST, PARAMETERS
-from headwork.errors import InputError, unknown_name
+from headwork.errors import InputError, check_known
 from headwork.files import cache_folder
-from headwork.inspection.folder_subjects import (
-    MOMENTS,
-    Source,
-    folder_settings,
-    library_class,
-    open_source,
+from headwork.inspection.model_folders import (
+    DEFAULT_MEAN_STD,
+    ModelSource,
+    open_model,
+    read_settings,
+    transformers_class,
 )
-from headwork.lab.inside import FOREIGN
+from headwork.lab.inside import FOREIGN_PREFIX
 from headwork.lab.pictures import MAX_SIDE
 from headwork.loading.folders import FAMILIES
-from headwork.training.folders import MODEL
+from headwork.training.run_folders import MODEL
 
 MAX_LISTED, MAX_BYTES = 100, 2_000_000_000
-OFFERED: dict[str, Path | Source] = {}
-REMEDIES = {"torch": 'pip install ".[train]"'}
+OFFERED: dict[str, Path | ModelSource] = {}
+REMEDIES = {"torch": 'pip install ".[train]"', "transformers": "pip install transformers"}
 
 
 @dataclass(frozen=True)
-class Foreign:
-    """A model: where it is, the library that builds it (none: we read it), and what is missing for that."""
+class ListedModel:
+    """A model: where it is, whether the transformers library builds it, and what is missing for that."""
 
     title: str
     path: Path = Path()
-    library: str = ""
+    by_library: bool = False
     missing: str = ""
 
 
@@ -49,8 +49,8 @@ def offer(
     model: Any,
     *,
     size: int = 0,
-    mean: Sequence[float] = MOMENTS,
-    std: Sequence[float] = MOMENTS,
+    mean: Sequence[float] = DEFAULT_MEAN_STD,
+    std: Sequence[float] = DEFAULT_MEAN_STD,
     classes: Sequence[str] = (),
 ) -> None:
     """Add a model to the list: a folder, or a torch module for images of ``size`` pixels.
@@ -64,91 +64,80 @@ def offer(
         return
     if not 0 < size <= MAX_SIDE:
         raise InputError(f"{title}: images of {size} pixels. Expected a size from 1 to {MAX_SIDE}.")
-    moments = tuple(mean), tuple(std)
-    OFFERED[title] = Source(Path(title), None, model, tuple(classes), *moments, size=size)
+    OFFERED[title] = ModelSource(
+        Path(title), module=model, classes=tuple(classes), mean=tuple(mean), std=tuple(std), size=size
+    )
 
 
 # --- which there are ------------------------------------------------------------------------------------
-def foreign_models() -> dict[str, Foreign]:
+def foreign_models() -> dict[str, ListedModel]:
     """The models by the names that a page gives them; inside a page there are none."""
     if sys.platform == "emscripten":
         return {}
     offered = [
-        Foreign(title) if isinstance(model, Source) else _in_folder(title, model)
+        ListedModel(title) if isinstance(model, ModelSource) else _model_in_folder(title, model)
         for title, model in OFFERED.items()
     ]
-    listed = [*offered, _minilm(), *_of_hugging_face()]
-    return {f"{FOREIGN}{one.title}": one for one in listed[:MAX_LISTED]}
+    listed = [*offered, _minilm(), *_hugging_face_models()]
+    return {f"{FOREIGN_PREFIX}{one.title}": one for one in listed[:MAX_LISTED]}
 
 
-def _minilm() -> Foreign:
+def _minilm() -> ListedModel:
     folder = cache_folder() / "minilm"
     if not (folder / PARAMETERS).is_file():
-        return Foreign("MiniLM", missing="not on this machine: headwork data get minilm")
-    return _in_folder("MiniLM", folder)
+        return ListedModel("MiniLM", missing="not on this machine: headwork data get minilm")
+    return _model_in_folder("MiniLM", folder)
 
 
-def _of_hugging_face() -> Iterator[Foreign]:
+def _hugging_face_models() -> Iterator[ListedModel]:
     """The newest snapshot of each model."""
-    usual = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
-    home = os.environ.get("HF_HOME") or usual
-    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub").expanduser()
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    home = os.environ.get("HF_HOME") or f"{caches}/huggingface"
+    hub = Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
     for repository in sorted(hub.glob("models--*")):
         snapshots = sorted(repository.glob("snapshots/*/config.json"), key=lambda path: path.lstat().st_mtime)
         if snapshots:
-            yield _in_folder(repository.name[8:].replace("--", "/"), snapshots[-1].parent)
+            yield _model_in_folder(repository.name[8:].replace("--", "/"), snapshots[-1].parent)
 
 
-def _in_folder(title: str, folder: Path) -> Foreign:
+def _model_in_folder(title: str, folder: Path) -> ListedModel:
     try:
-        settings = folder_settings(folder)
+        settings = read_settings(folder)
     except InputError:
-        return Foreign(title, folder, missing="its config.json cannot be read")
-    library = "transformers" if library_class(settings) else "timm" if "pretrained_cfg" in settings else ""
+        return ListedModel(title, folder, missing="its config.json cannot be read")
+    by_library = bool(transformers_class(settings))
     ours = settings.get("model_type") in FAMILIES or (folder / MANIFEST).exists()
     parameters = [path for path in (folder / PARAMETERS, folder / MODEL / PARAMETERS) if path.is_file()]
-    if not library and not ours:
+    needed = next((name for name in REMEDIES if by_library and find_spec(name) is None), "")
+    missing = needed and f"needs {needed}: {REMEDIES[needed]}"
+    if not by_library and not ours:
         missing = "of another kind than those shown here: classifiers, language models, BERT"
     elif not parameters:
         missing = f"no {PARAMETERS} on this machine, and pickles are not read"
     elif parameters[0].stat().st_size > MAX_BYTES:
         missing = f"more than {MAX_BYTES // 10**9} GB"
-    else:
-        missing = _not_installed(library)
-    return Foreign(title, folder, library, missing)
-
-
-def _not_installed(library: str) -> str:
-    needed = ("torch", library) if library else ()
-    lacking = next((name for name in needed if find_spec(name) is None), "")
-    return lacking and f"needs {lacking}: {REMEDIES.get(lacking, f'pip install {lacking}')}"
+    return ListedModel(title, folder, by_library, missing)
 
 
 # --- one of them ------------------------------------------------------------------------------------------
-def open_foreign(name: str) -> Source:
+def open_foreign(name: str) -> ModelSource:
     """A model of the list, opened."""
-    listed = foreign_models()
-    if name not in listed:
-        raise unknown_name("model", name, listed)
-    one = listed[name]
-    if one.missing:
-        raise InputError(f"{one.title}: {one.missing}.")
-    offered = OFFERED.get(one.title)
-    return offered if isinstance(offered, Source) else _opened(one)
+    known = foreign_models()
+    check_known("model", name, known)
+    listed = known[name]
+    if listed.missing:
+        raise InputError(f"{listed.title}: {listed.missing}.")
+    offered = OFFERED.get(listed.title)
+    return offered if isinstance(offered, ModelSource) else _open(listed)
 
 
 @lru_cache(maxsize=2)
-def _opened(one: Foreign) -> Source:
-    from headwork.lab.sources import check_shown
+def _open(listed: ListedModel) -> ModelSource:
+    from headwork.lab.known_models import check_shown
 
     try:
-        if one.library == "timm":
-            from headwork.inspection.libraries import timm_source
-
-            source = timm_source(one.path)
-        else:
-            source = open_source(one.path, torch=None if one.library else False)
+        source = open_model(listed.path, torch=None if listed.by_library else False)
         check_shown(source)
     except InputError as error:
-        raise InputError(str(error).replace(str(one.path), one.title)) from None
+        raise InputError(str(error).replace(str(listed.path), listed.title)) from None
     return source

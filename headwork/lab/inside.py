@@ -14,24 +14,25 @@ from headwork.errors import InputError
 from headwork.lab.calls import call
 
 if TYPE_CHECKING:
-    from headwork.lab.looking import Looked, Patient
+    from headwork.lab.model_views import ModelView, ResumableModel
 
 TITLES = {
     "digits": ("Digits", "draw a digit here, 0 to 9"),
     "fashion-mnist": ("Fashion-MNIST", "draw clothes, or choose some below"),
 }
-MOST_CLASSES = 20  # of more, only the most probable are shown
-SHOWN = 5  # tokens that a sentence names, at most
-PASSES = 16  # of a model, in one call: a drawing waits no longer than for these
-TESTED = (
+MAX_CLASSES = 20  # of more, only the most probable are shown
+MAX_NAMED_TOKENS = 5  # tokens that a sentence names, at most
+MAX_PASSES = 16  # of a model, in one call: a drawing waits no longer than for these
+HOW_TESTED = (
     "How a picture is tested: insertion is the mean probability while patches appear, the most relevant "
     "first; deletion, while they vanish in that order. Of an order that knows nothing, both are the same on "
     "average."
 )
 MISSING = "Gradient x attention needs torch, which is not used here: headwork inspect shows it."
 UNCHANGED = "Gradient x attention is worked out with all heads as they are: undo the changes."
-FOREIGN = "foreign "  # begins the names of models of other libraries (lab/foreign.py)
-WORK = 10**9  # multiplications in one call, roughly, that relevance takes: a parameter and a token each
+FOREIGN_PREFIX = "foreign "  # begins the names of models of other libraries (lab/foreign.py)
+MAX_WORK = 10**9  # multiplications in one call, roughly, that relevance takes: a parameter and a token each
+SHORT_TEXT = "A cat"
 EXAMPLE = "The cat sat on the mat because it was tired."
 IN_ONE_PIECE = (
     "This model is run by torch in one piece, and its single numbers are not recorded, so there is no way "
@@ -54,28 +55,26 @@ def _b64(array: Any) -> str:
     return base64.b64encode(np.ascontiguousarray(array, np.uint8).tobytes()).decode()
 
 
-def _tints(row: Any) -> str:
+def _tint_bytes(row: Any) -> str:
     """Weights as bytes, the largest of them 255."""
     return _b64(np.rint(row / max(float(row.max()), 1e-30) * 255))
 
 
-def _looked(model: str, given: str, changes: str) -> "Looked":
-    from headwork.lab import looking
-    from headwork.lab.sources import find_source
+def _view(model: str, given: str, changes: str) -> "ModelView":
+    from headwork.lab.model_views import look_at
 
     if not all(isinstance(text, str) for text in (model, given, changes)):
         raise InputError("The request is not readable. Expected texts.")
-    texts = find_source(model).input_kind == "texts"
-    return (looking.look_at_text if texts else looking.look_at)(model, given, changes)
+    return look_at(model, given, changes)
 
 
-def _query(looked: "Looked", text: str) -> int | None:
+def _read_token(view: "ModelView", text: str) -> int | None:
     """A token by its number; ``all`` is the mean of all of them, ``last`` the last one."""
-    count = len(looked.subject.labels)
-    return None if text == "all" else count - 1 if text == "last" else _number(text, count, "token")
+    count = len(view.model.labels)
+    return None if text == "all" else count - 1 if text == "last" else _read_number(text, count, "token")
 
 
-def _number(text: str, most: int, name: str) -> int:
+def _read_number(text: str, most: int, name: str) -> int:
     if not (text.isdecimal() and len(text) < 6 and int(text) < most):
         raise InputError(f"There is no {name} {text[:20]}: they are 0 to {most - 1}.")
     return int(text)
@@ -86,23 +85,23 @@ def _number(text: str, most: int, name: str) -> int:
 def models() -> dict[str, Any]:
     """The models that can be looked into, each with its test images (PNG)."""
     from headwork.lab.foreign import foreign_models
-    from headwork.lab.sources import RUN, find_source, run_names
-    from headwork.training.folders import IMAGES, TRAINED, TRAINED_NAMES, Result
+    from headwork.lab.known_models import RUN_PREFIX, find_model, run_names
+    from headwork.training.run_folders import IMAGES, PACKAGED, PACKAGED_NAMES, Result
 
     listed = []
-    for name in TRAINED_NAMES:
+    for name in PACKAGED_NAMES:
         about = _about(name)
-        files = sorted((TRAINED / name / IMAGES).glob("*-*.png"))
-        classes = find_source(name).classes
+        files = sorted((PACKAGED / name / IMAGES).glob("*-*.png"))
+        classes = find_model(name).classes
         labels = [classes[int(file.stem.partition("-")[2])] for file in files]
         images = [
             {"label": label, "png": base64.b64encode(file.read_bytes()).decode()}
             for label, file in zip(labels, files, strict=True)
         ]
-        accuracy = f"test accuracy {Result.read(TRAINED / name).test_accuracy:.1%}"
+        accuracy = f"test accuracy {Result.read(PACKAGED / name).test_accuracy:.1%}"
         listed.append({**about, "about": f"{about['about']}, {accuracy}", "images": images})
     foreign = [{"name": n, "title": f.title, "missing": f.missing} for n, f in foreign_models().items()]
-    return {"models": listed, "runs": [f"{RUN}{name}" for name in run_names()], "foreign": foreign}
+    return {"models": listed, "runs": [f"{RUN_PREFIX}{name}" for name in run_names()], "foreign": foreign}
 
 
 @call
@@ -112,72 +111,44 @@ def model(name: str) -> dict[str, Any]:
 
 
 def _about(name: str) -> dict[str, Any]:
-    """What the page must know of a model."""
-    from headwork.lab.pictures import FINER
-    from headwork.lab.sources import RUN, find_source
+    """What the page must know of a model; its shape is read from a view of it on a plain input."""
+    from headwork.lab.known_models import RUN_PREFIX, find_model
+    from headwork.lab.pictures import DRAWING_SCALE
 
-    source = find_source(name)
+    source = find_model(name)
     images = source.input_kind == "images"
     channels, size = source.image_shape if images else (0, 0)
-    shape = _module_shape(name) if source.module is not None else _own_shape(source)
-    begins = next((start for start in (RUN, FOREIGN) if name.startswith(start)), None)
+    view = _view(name, _b64(np.full((channels, size, size), 128)) if images else SHORT_TEXT, "")
+    rows, columns = view.model.grid or (0, 0)
+    if rows != columns:
+        raise InputError(f"Its {rows} x {columns} patches are no square, which is what this room shows.")
+    token = view.model.output_token_index
+    last = not images and token == len(view.model.labels) - 1
+    prefix = next((start for start in (RUN_PREFIX, FOREIGN_PREFIX) if name.startswith(start)), None)
     hint = "open a picture, or draw" if channels > 1 else "draw, or open a picture"
-    title, hint = TITLES.get(name, (name.removeprefix(begins) if begins else "Your model", hint))
-    count = shape.pop("parameters")
+    title, hint = TITLES.get(name, (name.removeprefix(prefix) if prefix else "Your model", hint))
     return {
         "name": name,
         "title": title,
         "hint": hint,
-        "about": f"{shape['blocks']} blocks of {shape['heads']} heads, {count:,} parameters",
+        "about": f"{len(view.layers)} blocks of {view.heads} heads, {view.parameters:,} parameters",
         "takes": source.input_kind,
-        "example": EXAMPLE if begins == FOREIGN else "",
+        "example": EXAMPLE if prefix == FOREIGN_PREFIX else "",
         "size": size,
         "channels": channels,
-        "drawn": size * FINER.get(name, 1),
-        "no_descent": "",
-        **shape,
-    }
-
-
-def _own_shape(source: Any) -> dict[str, Any]:
-    """Blocks, heads, patches per side, and the token that looks at first."""
-    config = source.model.config
-    first = getattr(config, "pooling", "") in ("class token", "first")
-    return {
-        "blocks": config.depth,
-        "heads": config.heads,
-        "grid": config.image_size // config.patch_size if source.input_kind == "images" else 0,
-        "query": "0" if first else "last" if source.model.definition.slug == "language" else "all",
-        "parameters": sum(values.size for values in source.model.model.parameters.values()),
-    }
-
-
-def _module_shape(name: str) -> dict[str, Any]:
-    """The same of a torch module, which shows it on an example."""
-    from headwork.lab.sources import find_source
-
-    source = find_source(name)
-    channels, size = source.image_shape
-    images = source.input_kind == "images"
-    looked = _looked(name, _b64(np.full((channels, size, size), 128)) if images else EXAMPLE, "")
-    grid, query = looked.subject.grid, looked.subject.query
-    if grid and grid[0] != grid[1]:
-        raise InputError(f"Its {grid[0]} x {grid[1]} patches are no square, which is what this room shows.")
-    last = query == len(looked.subject.labels) - 1
-    return {
-        "blocks": len(looked.weights),
-        "heads": looked.heads,
-        "grid": grid[0] if grid else 0,
-        "query": "all" if query is None else "last" if last and not images else str(query),
-        "parameters": looked.parameters,
-        "no_descent": IN_ONE_PIECE,
+        "drawn": size * DRAWING_SCALE.get(name, 1),
+        "no_descent": "" if source.module is None else IN_ONE_PIECE,
+        "blocks": len(view.layers),
+        "heads": view.heads,
+        "grid": rows,
+        "query": "all" if token is None else "last" if last else str(token),
     }
 
 
 @call
 def open_model(files: dict[str, str], others: list[str]) -> dict[str, Any]:
     """A model of one's own: the files of its folder by name, in base64; ``others`` are names not sent."""
-    from headwork.lab.sources import open_files
+    from headwork.lab.known_models import open_files
 
     if not isinstance(files, dict) or not isinstance(others, list):
         raise InputError("The files are not readable. Choose the folder of a model.")
@@ -188,68 +159,70 @@ def open_model(files: dict[str, str], others: list[str]) -> dict[str, Any]:
 @call
 def look(model: str, given: str, changes: str = "", query: str = "0") -> dict[str, Any]:
     """The prediction, and where one token (0: the class token) looks in every head of every block."""
-    looked = _looked(model, given, changes)
-    subject = looked.subject
-    token = _query(looked, query)
-    changed = {(change.block, change.head): change.kind for change in looked.changes}
+    view = _view(model, given, changes)
+    token = _read_token(view, query)
+    changed = {(change.block, change.head): change.kind for change in view.changes}
     heads = []
-    for block, weights in enumerate(looked.weights.values()):
-        for number in range(len(weights)):
-            row = looked.row(block, number, token)
+    for block, layer in enumerate(view.layers):
+        for number in range(len(layer.weights)):
+            row = view.weights_of_query(block, number, token)
             best = int(row.argmax())
             most = percent(float(row[best])) if row.any() else "off"
-            words = {"most": most, "words": f"{most} to {looked.place(best)}"}
-            heads.append({"tints": _tints(row), **words, "changed": changed.get((block, number), "")})
-    pixels = subject.pixels
+            words = {"most": most, "words": f"{most} to {view.token_name(best)}"}
+            heads.append({"tints": _tint_bytes(row), **words, "changed": changed.get((block, number), "")})
+    pixels = view.model.pixels
     return {
-        **_predicted(looked, model, given),
+        **_predicted(view, model, given),
         "heads": heads,
-        "query": looked.who(token),
+        "query": view.query_name(token),
         "seen": "" if pixels is None else _b64(pixels),
-        "tokens": list(subject.labels),
-        "before": looked.before,
-        "logits": looked.output_step,
-        "remarks": list(looked.remarks),
+        "tokens": list(view.model.labels),
+        "before": view.patches_start,
+        "logits": view.output_step,
+        "remarks": list(view.remarks),
     }
 
 
-def _predicted(looked: "Looked", model: str, given: str) -> dict[str, Any]:
+def _predicted(view: "ModelView", model: str, given: str) -> dict[str, Any]:
     """The probabilities in the order of the classes, beside those without the changes, and a sentence."""
-    if not looked.subject.classes:
+    if not view.model.classes:
         return {
             "classes": [],
             "sentence": "This model has no classes, only a vector per token.",
             "effect": "",
-            "start": ",".join("0" * (1 + looked.logits.ndim)),
+            "start": ",".join("0" * (1 + view.model.output.ndim)),
         }
-    now, names = looked.probabilities, looked.subject.classes
-    old = _looked(model, given, "").probabilities if looked.changes else now
-    order = np.argsort(-now)
+    probabilities, names = view.model.probabilities, view.model.classes
+    unchanged = _view(model, given, "").model.probabilities if view.changes else probabilities
+    order = np.argsort(-probabilities)
     best, effect = int(order[0]), ""
-    what = "Prediction" if now[best] > 0.5 else "No clear prediction"
-    sentence = f"{what}: {'; runner-up: '.join(f'{names[i]} ({percent(now[i])})' for i in order[:2])}."
-    if looked.changes:
-        was = int(old.argmax())
-        done = "; ".join(map(str, looked.changes))
-        pairs = [(f"{old[was]:.{digits}%}", f"{now[was]:.{digits}%}") for digits in (1, 2, 3)]
-        moved = "{} goes from {} to {}".format(
-            names[was], *next((p for p in pairs if p[0] != p[1]), pairs[0])
-        )
-        verdict = "the prediction stays" if was == best else f"the prediction becomes {names[best]}"
+    what = "Prediction" if probabilities[best] > 0.5 else "No clear prediction"
+    best_two = [f"{names[i]} ({percent(probabilities[i])})" for i in order[:2]]
+    sentence = f"{what}: {'; runner-up: '.join(best_two)}."
+    if view.changes:
+        best_before = int(unchanged.argmax())
+        done = "; ".join(map(str, view.changes))
+        pairs = [
+            (f"{unchanged[best_before]:.{digits}%}", f"{probabilities[best_before]:.{digits}%}")
+            for digits in (1, 2, 3)
+        ]
+        first, second = next((pair for pair in pairs if pair[0] != pair[1]), pairs[0])
+        moved = f"{names[best_before]} goes from {first} to {second}"
+        verdict = "the prediction stays" if best_before == best else f"the prediction becomes {names[best]}"
         effect = f"With {done}: {moved}; {verdict}."
-    own = looked.source.model
+    own = view.source.array_model
     language = own is not None and own.definition.slug == "language"
-    step = (0, len(looked.subject.labels) - 1) if language else (0,)
+    step = (0, len(view.model.labels) - 1) if language else (0,)
     shown = [
         {
             "name": names[i],
             "index": ",".join(map(str, (*step, i))),
-            "share": round(float(now[i]), 4),
-            "percent": percent(float(now[i])),
-            "before": round(float(old[i]), 4),
+            "share": round(float(probabilities[i]), 4),
+            "percent": percent(float(probabilities[i])),
+            "before": round(float(unchanged[i]), 4),
             "best": int(i) == best,
         }
-        for i in (range(len(names)) if len(names) <= MOST_CLASSES else order[: MOST_CLASSES // 2].tolist())
+        for i in (range(len(names)) if len(names) <= MAX_CLASSES else order[: MAX_CLASSES // 2].tolist())
     ]
     return {
         "classes": shown,
@@ -262,48 +235,49 @@ def _predicted(looked: "Looked", model: str, given: str) -> dict[str, Any]:
 @call
 def head(model: str, given: str, changes: str, query: str, block: str, head: str) -> dict[str, Any]:
     """One head, or with ``mean`` the mean of a block, in words: what a token gives to each token."""
-    looked = _looked(model, given, changes)
-    token = _query(looked, query)
-    at = _number(block, len(looked.weights), "block")
-    count = len(looked.weights[f"block {at}"])
-    number = None if head == "mean" else _number(head, count, "head")
-    row = looked.row(at, number, token)
-    name = f"Block {at}, mean of its {count} heads" if number is None else f"Head {number} of block {at}"
-    order = [int(i) for i in np.argsort(-row, kind="stable")[:SHOWN] if row[i] > 0]
-    who = looked.who(token)
+    view = _view(model, given, changes)
+    token = _read_token(view, query)
+    at = _read_number(block, len(view.layers), "block")
+    number = None if head == "mean" else _read_number(head, view.heads, "head")
+    row = view.weights_of_query(at, number, token)
+    name = f"Block {at}, mean of its {view.heads} heads" if number is None else f"Head {number} of block {at}"
+    order = [int(i) for i in np.argsort(-row, kind="stable")[:MAX_NAMED_TOKENS] if row[i] > 0]
+    query_name = view.query_name(token)
 
-    def to(other: int) -> str:
-        return f"itself ({who})" if other == token else looked.place(other)
+    def name_of(other: int) -> str:
+        return f"itself ({query_name})" if other == token else view.token_name(other)
 
-    given_to = [f"{percent(float(row[i]))} to {to(i)}" for i in order]
-    words = f"{name}: {who} gives {', '.join(given_to)}." if given_to else f"{name} is off: it adds nothing."
+    given_to = [f"{percent(float(row[i]))} to {name_of(i)}" for i in order]
+    words = f"{name} is off: it adds nothing."
+    if given_to:
+        words = f"{name}: {query_name} gives {', '.join(given_to)}."
     if np.allclose(row, row[0], atol=1e-6) and given_to:
-        words = f"{name}: {who} gives the same to every token, {percent(float(row[0]))} each."
+        words = f"{name}: {query_name} gives the same to every token, {percent(float(row[0]))} each."
     return {
         "name": name,
         "words": words,
-        "tints": _tints(row),
-        "shares": [f"{percent(float(share))} to {to(i)}" for i, share in enumerate(row)],
+        "tints": _tint_bytes(row),
+        "shares": [f"{percent(float(share))} to {name_of(i)}" for i, share in enumerate(row)],
     }
 
 
 @call
 def descend(model: str, given: str, changes: str, path: str, index: str) -> dict[str, Any]:
     """One number of the model as a line of arithmetic, and the numbers that it comes from."""
-    from headwork.lab.descent import line
+    from headwork.lab.descent import arithmetic_line
 
-    looked = _looked(model, given, changes)
-    if looked.source.model is None:
+    view = _view(model, given, changes)
+    if view.source.array_model is None:
         raise InputError(IN_ONE_PIECE)
-    return line(looked, path, index)
+    return arithmetic_line(view, path, index)
 
 
 # --- which patches it rests on ------------------------------------------------------------------------------
 @lru_cache(maxsize=2)
-def _patient(model: str, given: str, changes: str) -> "Patient":
-    from headwork.lab.looking import Patient
+def _resumable(model: str, given: str, changes: str) -> "ResumableModel":
+    from headwork.lab.model_views import ResumableModel
 
-    return Patient(_looked(model, given, changes).subject)
+    return ResumableModel(_view(model, given, changes).model)
 
 
 @call
@@ -312,21 +286,20 @@ def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
 
     Until ``done`` is 1, ask again.
     """
-    from headwork.inspection.relevance import GRADIENT, HOW, RANDOM_ORDERS, curve_sizes, trust
+    from headwork.inspection.relevance import DESCRIPTIONS, GRADIENT, RANDOM_ORDERS, curve_sizes, trust
     from headwork.inspection.relevance import relevance as methods_of
-    from headwork.lab.looking import NotYet
+    from headwork.lab.model_views import OutOfPassesError
 
-    patient = _patient(model, given, changes)
-    subject, count = patient.subject, len(patient.subject.parts)
+    resumable = _resumable(model, given, changes)
+    on_input, count = resumable.model, len(resumable.model.parts)
     whole = 1 + count + (RANDOM_ORDERS + 2) * 2 * (len(curve_sizes(count)) - 2)
-    looked = _looked(model, given, changes)
-    patient.left = max(1, min(PASSES, WORK // (looked.parameters * len(subject.labels))))
+    view = _view(model, given, changes)
+    resumable.passes_left = max(1, min(MAX_PASSES, MAX_WORK // (view.parameters * len(on_input.labels))))
     try:
-        methods = methods_of(subject)
-        trusts = trust(subject, methods)
-    except NotYet:
-        return {"done": 0, "percent": percent(min(0.99, len(patient.known) / whole))}
-    good = {"above random": "good", "below random": "bad"}
+        methods = methods_of(on_input)
+        trusts = trust(on_input, methods)
+    except OutOfPassesError:
+        return {"done": 0, "percent": percent(min(0.99, len(resumable.outputs) / whole))}
     maps = []
     for name, values in methods.items():
         parts = values / max(float(np.abs(values).max()), 1e-30) * 255
@@ -334,17 +307,17 @@ def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
         maps.append(
             {
                 "title": f"{name[0].upper()}{name[1:]}",
-                "how": f"{HOW[name][0].upper()}{HOW[name][1:]}",
+                "how": f"{DESCRIPTIONS[name][0].upper()}{DESCRIPTIONS[name][1:]}",
                 "positive": _b64(np.rint(parts.clip(0))),
                 "negative": _b64(np.rint((-parts).clip(0))),
-                "parts": list(subject.parts),
+                "parts": list(on_input.parts),
                 "verdict": trusts[name].verdict,
-                "good": good.get(trusts[name].verdict, "open"),
+                "good": {True: "good", False: "bad", None: "open"}[trusts[name].good],
                 "evidence": trusts[name].evidence,
-                "top": "; ".join(looked.place(subject.parts[i]) for i in best),
+                "top": "; ".join(view.token_name(on_input.parts[i]) for i in best),
             }
         )
-    explained = "the vector" if subject.explained is None else subject.classes[subject.explained]
-    words = f"What speaks for {explained}: amber, and against it: blue. {subject.hidden_as}"
-    missing = MISSING if looked.source.module is None else UNCHANGED
-    return {"done": 1, "maps": maps, "words": words, "notes": [TESTED, *[missing][GRADIENT in methods :]]}
+    explained = on_input.explained_name or "the vector"
+    words = f"What speaks for {explained}: amber, and against it: blue. {on_input.hidden_note}"
+    missing = MISSING if view.source.module is None else UNCHANGED
+    return {"done": 1, "maps": maps, "words": words, "notes": [HOW_TESTED, *[missing][GRADIENT in methods :]]}

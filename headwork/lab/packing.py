@@ -1,8 +1,8 @@
 """Python for the page: Pyodide's files, and ours compiled for its interpreter, packed small.
 
 Pyodide is fetched once into the cache and verified (the catalog's ``pyodide``). What is pure Python goes in
-as bytecode of Pyodide's own Python, so that the page starts quickly: compiled here where this is the same
-Python, or else by Pyodide under node. Compiled files are kept by the digest of what they were made from.
+as bytecode of Pyodide's own Python, so that the page starts quickly: compiled by Pyodide under node. Compiled
+files are kept by the digest of what they were made from.
 """
 
 import hashlib
@@ -13,12 +13,13 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from headwork.data.catalog import File, find_entry
+from headwork.data.catalog import File, require_entry
 from headwork.data.fetching import cache_folder, content, fetch, to_stderr
 from headwork.errors import InputError
 from headwork.files import write_atomic
@@ -26,30 +27,20 @@ from headwork.files import write_atomic
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent
 # Of our own what the calls need, and what further rooms will; nothing that needs torch, data or a server.
-ROOMS = (
-    "numbers",
-    "mechanisms",
-    "documents",
-    "readings",
-    "sizes",
-    "construct",
-    "exercises",
-    "grading",
-    "lab",
+PACKAGES = (
+    *("numbers", "mechanisms", "documents", "readings", "sizes"),
+    *("construct", "exercises", "grading", "lab"),
 )
 # What "Look inside" needs, brought when it is first used: modules, and the trained models of the package.
-LATER = (
+LAZY_MODULES = [
     *("loading", "data"),
-    *(
-        f"inspection/{name}.py"
-        for name in ("__init__", "tracing", "subjects", "relevance", "folder_subjects")
-    ),
-    *(f"training/{name}.py" for name in ("__init__", "folders", "recipes", "checkpoints", "forms")),
-)
+    *(f"inspection/{n}.py" for n in ["__init__", "tracing", "model_on_input", "relevance", "model_folders"]),
+    *(f"training/{n}.py" for n in ["__init__", "run_folders", "recipes", "checkpoints", "schemas"]),
+]
 TRAINED = "training/trained"
-LEFT_OUT = ("mechanisms/fused", "mechanisms/native", "lab/server", "lab/packing", "lab/page", "__main__")
+EXCLUDED = ("mechanisms/fused", "mechanisms/native", "lab/server", "lab/packing", "lab/page", "__main__")
 THIRD_PARTY = ("jinja2", "markupsafe", "latex2mathml")
-KEPT_SUFFIXES = (".py", ".so", ".toml", ".txt", ".html", ".css", ".js")
+SUFFIXES = (".py", ".so", ".toml", ".txt", ".html", ".css", ".js", ".tex")
 # Parts of the packages that nothing here imports, and tests.
 UNUSED = re.compile(
     r"/(tests|f2py|_pyinstaller|distutils|benchmarks)/|plotting/pygletplot/plot|numpy/random/(_examples|lib)"
@@ -57,7 +48,6 @@ UNUSED = re.compile(
     r"|parsing/(autolev|latex|c/|fortran)|diffgeom|crypto|holonomic|categories|vector|liealgebras)"
 )
 RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
-MAGIC = b"+\x0e\r\n"  # of the bytecode that Pyodide 314 reads
 NODE_SECONDS = 600
 Archive = dict[str, bytes]
 
@@ -65,15 +55,18 @@ Archive = dict[str, bytes]
 def python_files() -> dict[str, bytes]:
     """What the page needs to run Python, by file name: the runtime, and three zips of modules."""
     folder = fetch("pyodide", log=_quiet)
-    known = {file.name: file for file in find_entry("pyodide").variants[0].files}
-    read = partial(_read, folder, known)
-    site = {**_wheel(read("numpy-")), **_ours(ROOMS), **dict(_third_party())}
+    files_by_name = {file.name: file for file in require_entry("pyodide").variants[0].files}
+    read = partial(_read, folder, files_by_name)
+    top = [path.name for path in PACKAGE.iterdir() if path.is_file()]
+    site = dict(ChainMap(_wheel(read("numpy-")), _own_modules([*top, *PACKAGES]), *_third_party()))
     symbolic = {**_wheel(read("sympy-")), **_wheel(read("mpmath-"))}
+    # The page has the images of the trained models as it is.
+    trained = _files_under(PACKAGE, [TRAINED], lambda name: not name.endswith(".png"))
     return {
         **{name: read(name) for name in RUNTIME},
         "site.zip": _zipped(compiled(site, folder, optimise=0)),
         "sympy.zip": _zipped(compiled(symbolic, folder, optimise=2)),
-        "inside.zip": _zipped({**compiled(_ours(LATER), folder, optimise=0), **_trained()}),
+        "inside.zip": _zipped({**compiled(_own_modules(LAZY_MODULES), folder, optimise=0), **trained}),
     }
 
 
@@ -82,56 +75,46 @@ def _quiet(line: str) -> None:
         to_stderr(line)
 
 
-def _read(folder: Path, known: dict[str, File], start: str) -> bytes:
-    return content(folder, next(file for name, file in known.items() if name.startswith(start)))
+def _read(folder: Path, files_by_name: dict[str, File], start: str) -> bytes:
+    return content(folder, next(file for name, file in files_by_name.items() if name.startswith(start)))
 
 
-def _kept(name: str) -> bool:
-    return name.endswith(KEPT_SUFFIXES) and not UNUSED.search(f"/{name}")
+def _needed(name: str) -> bool:
+    return name.endswith(SUFFIXES) and not UNUSED.search(f"/{name}")
 
 
 def _wheel(data: bytes) -> Archive:
     with zipfile.ZipFile(io.BytesIO(data)) as wheel:
-        return {name: wheel.read(name) for name in wheel.namelist() if _kept(name)}
+        return {name: wheel.read(name) for name in wheel.namelist() if _needed(name)}
 
 
-def _ours(rooms: tuple[str, ...]) -> Archive:
+def _files_under(root: Path, parts: Iterable[str], needed: Callable[[str], bool]) -> Archive:
+    """The files of a package, by their names in the archive; ``parts`` are folders and files of it."""
+    paths = [path for part in parts for path in (root / part, *sorted((root / part).rglob("*")))]
+    named = {path.relative_to(root.parent).as_posix(): path for path in paths if path.is_file()}
+    return {name: path.read_bytes() for name, path in named.items() if needed(name)}
+
+
+def _own_modules(parts: Iterable[str]) -> Archive:
     """Our own modules, with the texts and templates beside them."""
-    files = list(PACKAGE.glob("*.py")) if rooms is ROOMS else []
-    for place in (PACKAGE / room for room in rooms):
-        files += [place] if place.is_file() else sorted(place.rglob("*"))
-    named = {path.relative_to(PACKAGE).as_posix(): path for path in files if path.is_file()}
-    return {
-        f"headwork/{name}": path.read_bytes()
-        for name, path in named.items()
-        if path.suffix in KEPT_SUFFIXES and not name.startswith(LEFT_OUT)
-    }
+    excluded = tuple(f"{PACKAGE.name}/{name}" for name in EXCLUDED)
+    return _files_under(
+        PACKAGE, parts, lambda name: name.endswith(SUFFIXES) and not name.startswith(excluded)
+    )
 
 
-def _trained() -> Archive:
-    """The trained models, without their images: the page has those as it is."""
-    files = {path.relative_to(PACKAGE).as_posix(): path for path in (PACKAGE / TRAINED).rglob("*")}
-    return {
-        f"headwork/{name}": path.read_bytes()
-        for name, path in files.items()
-        if path.is_file() and path.suffix != ".png"
-    }
-
-
-def _third_party() -> Iterator[tuple[str, bytes]]:
+def _third_party() -> Iterator[Archive]:
     """The pure Python packages that write formulas and pages, as they are installed here."""
     for name in THIRD_PARTY:
-        spec = importlib.util.find_spec(name)
-        assert spec is not None
-        assert spec.submodule_search_locations
-        root = Path(spec.submodule_search_locations[0])
-        for path in sorted(root.rglob("*")):
-            if path.suffix in (".py", ".txt") and path.is_file():
-                yield f"{name}/{path.relative_to(root).as_posix()}", path.read_bytes()
-        about = (
-            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version(name)}\n"  # some ask for their version
+        module_spec = importlib.util.find_spec(name)
+        assert module_spec is not None
+        assert module_spec.submodule_search_locations
+        yield _files_under(
+            Path(module_spec.submodule_search_locations[0]), ["."], lambda n: n.endswith((".py", ".txt"))
         )
-        yield f"{name}-{version(name)}.dist-info/METADATA", about.encode()
+        # Some ask for their version.
+        about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version(name)}\n"
+        yield {f"{name}-{version(name)}.dist-info/METADATA": about.encode()}
 
 
 def _zipped(files: Archive) -> bytes:
@@ -150,34 +133,23 @@ def compiled(files: Archive, pyodide: Path, *, optimise: int) -> Archive:
     rest = {name: data for name, data in files.items() if name not in sources}
     packed = _zipped(sources)
     digest = hashlib.sha256(packed + bytes([optimise])).hexdigest()
-    kept = cache_folder() / "lab" / f"{digest[:32]}.zip"
-    if not kept.exists():
-        made = _compile_here(sources, optimise) if importlib.util.MAGIC_NUMBER == MAGIC else None
-        made = made or _compile_by_node(packed, pyodide, optimise)
-        if made is None:
+    cached = cache_folder() / "lab" / f"{digest[:32]}.zip"
+    if not cached.exists():
+        bytecode = _compile_by_node(packed, pyodide, optimise)
+        if bytecode is None:
             to_stderr("lab: no node was found, so modules go in as text and the page starts more slowly.")
             return files
-        write_atomic(kept, made)
-    with zipfile.ZipFile(kept) as archive:
+        write_atomic(cached, bytecode)
+    with zipfile.ZipFile(cached) as archive:
         return {**rest, **{name: archive.read(name) for name in archive.namelist()}}
-
-
-def _compile_here(sources: Archive, optimise: int) -> bytes:
-    import importlib._bootstrap_external as loader
-
-    made = {}
-    for name, data in sources.items():
-        code = compile(data, name, "exec", dont_inherit=True, optimize=optimise)
-        made[f"{name}c"] = bytes(loader._code_to_timestamp_pyc(code))  # type: ignore[attr-defined]
-    return _zipped(made)
 
 
 def find_node() -> str | None:
     """A node to run Pyodide: on the path, or the one that playwright brings."""
-    if found := shutil.which("node"):
-        return found
-    spec = importlib.util.find_spec("playwright")
-    own = Path(spec.origin).parent / "driver" / "node" if spec and spec.origin else None
+    if path := shutil.which("node"):
+        return path
+    module_spec = importlib.util.find_spec("playwright")
+    own = Path(module_spec.origin).parent / "driver" / "node" if module_spec and module_spec.origin else None
     return str(own) if own and own.exists() else None
 
 
@@ -191,7 +163,7 @@ def _compile_by_node(packed: bytes, pyodide: Path, optimise: int) -> bytes | Non
         (here / "sources.zip").write_bytes(packed)
         command = [node, str(HERE / "compile.mjs"), str(pyodide), str(here), str(optimise)]
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 capture_output=True,
                 text=True,
@@ -202,9 +174,8 @@ def _compile_by_node(packed: bytes, pyodide: Path, optimise: int) -> bytes | Non
         except subprocess.TimeoutExpired:
             raise InputError(f"lab: compiling took more than {NODE_SECONDS // 60} minutes.") from None
         result = here / "compiled.zip"
-        if done.returncode or not result.exists():
-            to_stderr(
-                f"lab: node failed: {(done.stderr.strip().splitlines() or [str(done.returncode)])[-1][-300:]}"
-            )
+        if process.returncode or not result.exists():
+            lines = process.stderr.strip().splitlines() or [str(process.returncode)]
+            to_stderr(f"lab: node failed: {lines[-1][-300:]}")
             return None
         return result.read_bytes()

@@ -1,6 +1,6 @@
 """The page as it is put together: served in parts, or whole as one file with Python inside.
 
-A room of the page is one script in ``page/`` with a class, listed in ``SCRIPTS`` and in ``ROOMS`` of lab.js.
+A screen is one script in ``page/`` with a class, listed in ``SCRIPTS`` and in ``SCREENS`` of lab.js.
 """
 
 import base64
@@ -12,14 +12,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from headwork.documents.templates import read_asset, script_data
-from headwork.lab.calls import FIRST, answer, capabilities_with, example_state, examples
+from headwork.documents.page_templates import read_asset, script_data
+from headwork.lab.calls import FIRST, answer, capabilities_where, example_state, examples
 from headwork.lab.practising import FIRST_EXERCISE
 
 HERE = Path(__file__).parent / "page"
 STYLES = ("page.css", "trace.css", "grid.css", "lab.css", "inside.css", "practise.css")
 MAX_BODY = {"": 256_000, "open_model": 33_000_000}  # bytes of a request, by call: a model of 24 MB, in base64
-LATER = ("inside.zip",)  # files that are unpacked when they are first needed
+LAZY_FILES = ("inside.zip",)  # files that are unpacked when they are first needed
 SCRIPTS = (
     *("flow.js", "typeset.js", "copy.js", "grid.js"),  # of the pages that other commands write
     *("inside_pad.js", "inside_heads.js", "inside_more.js", "inside.js"),
@@ -34,22 +34,22 @@ SERVED_POLICY = (
 )
 
 
-def asset(name: str) -> str:
+def read_page_file(name: str) -> str:
     """A style or script: of the lab, or of the pages that every command writes."""
     own = HERE / name
     return own.read_text("utf-8") if own.exists() else str(read_asset(name))
 
 
 def style() -> str:
-    return "\n".join(map(asset, STYLES))
+    return "\n".join(map(read_page_file, STYLES))
 
 
 def script() -> str:
-    body = "\n".join(map(asset, SCRIPTS))
+    body = "\n".join(map(read_page_file, SCRIPTS))
     return f'"use strict";\n{{\n{body}}}\n'
 
 
-def fill(**parts: Any) -> str:
+def render_template(**parts: Any) -> str:
     """The page's own template with its parts."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -59,33 +59,33 @@ def fill(**parts: Any) -> str:
     return environment.get_template("lab.html").render(**parts)
 
 
-def lab_data(**more: Any) -> Markup:
+def lab_data_element(**more: Any) -> Markup:
     """What the scripts need to begin with."""
     state = answer("explain", {"state": example_state(FIRST).as_data()})["state"]
     data = {"first": FIRST, "state": state, **more}
     return Markup(str(script_data(data)).replace("<script ", '<script id="lab-data" ', 1))
 
 
-def place(name: str) -> str:
+def page_address(name: str) -> str:
     """The end of an address that opens a mechanism, a question of a hand-out or a problem of the book.
 
-    >>> place("softmax"), place("hw3/1.1e"), place("A2"), place("")
+    >>> page_address("softmax"), page_address("hw3/1.1e"), page_address("A2"), page_address("")
     ('#/try/softmax', '#/problems/hw3/1.1e', '#/problems/task2/b', '')
     """
     from headwork.problems.handouts import look_up, questions
 
     if not name or name in examples():
         return name and f"#/try/{name}"
-    asked = next((q.name for q in questions().values() if name.upper() in q.problems), "")
-    return f"#/problems/{asked or look_up(name)[0].name}"
+    question = next((q.name for q in questions().values() if name.upper() in q.problems), "")
+    return f"#/problems/{question or look_up(name)[0].name}"
 
 
 def served_page() -> str:
     """The page of the local server: its style and script are files beside it."""
-    return fill(
+    return render_template(
         policy="",
         styles=Markup('<link rel="stylesheet" href="lab.css">'),
-        data=lab_data(served=True, limits=MAX_BODY),
+        data=lab_data_element(served=True, limits=MAX_BODY),
         scripts=Markup('<script src="lab.js"></script>'),
     )
 
@@ -101,33 +101,33 @@ def precomputed_answers() -> dict[str, Any]:
     """Answers that the page has before Python is ready: the first screen, every cell of it, the problems."""
     state = answer("explain", {"state": example_state(FIRST).as_data()})["state"]
     first = answer("explain", {"state": state})
-    known: dict[str, Any] = {"explain first": first}
+    answers: dict[str, Any] = {"explain first": first}
     for value in first["values"]:
         for index in (i for matrix in value["matrices"] for row in matrix["index"] for i in row):
             request = {"state": state, "path": value["path"], "index": index}
-            known[f"cell first {value['path']} {index}"] = answer("cell", request)
-    known |= {name: answer(name, {}) for name in ("mechanisms", "problems", "models", "kinds")}
+            answers[f"cell first {value['path']} {index}"] = answer("cell", request)
+    answers |= {name: answer(name, {}) for name in ("mechanisms", "problems", "models", "kinds")}
     # What this machine has, the page has not.
-    known["models"] |= {"runs": [], "foreign": []}
-    known["capabilities"] = capabilities_with(lambda package: False)
-    known |= {key: answer(*asked) for key, asked in first_look().items()}
-    known[f"exercise {' '.join(map(str, FIRST_EXERCISE.values()))}"] = answer("exercise", FIRST_EXERCISE)
-    for slug in known["problems"]["titles"]:
-        known[f"problem {slug}"] = answer("problem", {"slug": slug})
-    return known
+    answers["models"] |= {"runs": [], "foreign": []}
+    answers["capabilities"] = capabilities_where(lambda package: False)
+    answers |= {key: answer(*question) for key, question in first_inside_requests().items()}
+    answers[f"exercise {' '.join(map(str, FIRST_EXERCISE.values()))}"] = answer("exercise", FIRST_EXERCISE)
+    for slug in answers["problems"]["titles"]:
+        answers[f"problem {slug}"] = answer("problem", {"slug": slug})
+    return answers
 
 
-def first_look() -> dict[str, tuple[str, dict[str, str]]]:
+def first_inside_requests() -> dict[str, tuple[str, dict[str, str]]]:
     """The first screen of "Look inside", by the keys of the page: each a call and its request."""
-    from headwork.training.folders import example_images
+    from headwork.training.run_folders import example_images
 
     name = answer("models", {})["models"][0]["name"]
     picture = base64.b64encode(example_images(name).images[0].tobytes()).decode()
-    seen = {"model": name, "given": picture, "changes": "", "query": "0"}
-    one = {**seen, "block": "3", "head": "2"}
+    picture_request = {"model": name, "given": picture, "changes": "", "query": "0"}
+    head_request = {**picture_request, "block": "3", "head": "2"}
     return {
         " ".join((call, *request.values())): (call, request)
-        for call, request in (("look", seen), ("head", one))
+        for call, request in (("look", picture_request), ("head", head_request))
     }
 
 
@@ -139,7 +139,7 @@ def _policy(scripts: str, styles: str, connect: str) -> str:
     )
 
 
-def _data_element(identity: str, text: str) -> Markup:
+def _text_script(identity: str, text: str) -> Markup:
     return Markup('<script type="text/plain" {}>{}</script>\n').format(Markup(identity), Markup(text))
 
 
@@ -147,22 +147,22 @@ def one_file() -> bytes:
     """The whole lab as one page that asks the network for nothing."""
     from headwork.lab.packing import python_files
 
-    css, js, worker = style(), script(), asset("worker.js")
+    css, js, worker = style(), script(), read_page_file("worker.js")
     assert "</script" not in worker
     files = [
-        _data_element(
-            f'data-{"later" if name in LATER else "file"}="{name}"',
+        _text_script(
+            f'data-{"later" if name in LAZY_FILES else "file"}="{name}"',
             base64.b64encode(gzip.compress(data, 9, mtime=0)).decode(),
         )
         for name, data in python_files().items()
     ]
-    page = fill(
+    page = render_template(
         policy=_policy(f"{digest(js)} blob:", digest(css), "'none'"),
         styles=Markup("<style>{}</style>").format(Markup(css)),
-        data=lab_data(served=False, precomputed=precomputed_answers()),
+        data=lab_data_element(served=False, precomputed=precomputed_answers()),
         # The numbers are read while the rest of the file still loads.
         scripts=Markup("").join(
-            [_data_element('id="worker-code"', worker), *files, Markup(f"<script>{js}</script>")]
+            [_text_script('id="worker-code"', worker), *files, Markup(f"<script>{js}</script>")]
         ),
     )
     return page.encode()
@@ -172,12 +172,17 @@ def site() -> dict[str, bytes]:
     """The lab as files for any static web host."""
     from headwork.lab.packing import python_files
 
-    page = fill(
+    page = render_template(
         policy=_policy("'self'", "'self'", "'self'"),
         styles=Markup('<link rel="stylesheet" href="lab.css">'),
-        data=lab_data(served=False, precomputed=precomputed_answers()),
+        data=lab_data_element(served=False, precomputed=precomputed_answers()),
         scripts=Markup('<script src="lab.js"></script>'),
     )
-    texts = {"index.html": page, "lab.css": style(), "lab.js": script(), "worker.js": asset("worker.js")}
+    texts = {
+        "index.html": page,
+        "lab.css": style(),
+        "lab.js": script(),
+        "worker.js": read_page_file("worker.js"),
+    }
     python = {f"python/{name}": data for name, data in python_files().items()}
     return {**{name: text.encode() for name, text in texts.items()}, **python}

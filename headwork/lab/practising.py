@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwork.documents.blocks import matrix_of
-from headwork.errors import InputError, format_shape, unknown_name
+from headwork.documents.blocks import select_matrix
+from headwork.errors import InputError, check_known, format_shape
 from headwork.files import file_name, parse_toml, toml_text
 from headwork.note import MECHANISMS
 from headwork.numbers.pasted import MIXED_SIGN
@@ -28,22 +28,22 @@ from headwork.numbers.typed import (
     split_entries,
     tensor_from_lists,
 )
-from headwork.readings.showing import document_value
+from headwork.readings.trace_document import document_value
 
 if TYPE_CHECKING:
     from headwork.exercises import Exercise
     from headwork.grading.marks import Mark, StepMark
 
 FIRST_EXERCISE = {"kind": "self-attention", "seed": 1, "difficulty": 1}
-MOST_EXERCISES, MOST_CHARACTERS = 100, 200_000  # of one file or request, as headwork grade reads them
-LONGEST_NAME = 100
+MAX_EXERCISES, MAX_CHARACTERS = 100, 200_000  # of one file or request, as headwork grade reads them
+MAX_NAME = 100
 TOKENS_AS = ("rows", "columns")
 FRACTION = re.compile(r"(-?)\(\(?(\d+)\)?/\(?(\d+)\)?\)")
 Array = Any
 
 
 @lru_cache(maxsize=64)
-def _drawn(kind: str, seed: int, difficulty: int) -> Exercise:
+def _exercise_of(kind: str, seed: int, difficulty: int) -> Exercise:
     from headwork.exercises import exercise_from
 
     return exercise_from({"kind": kind, "seed": seed, "difficulty": difficulty}, "exercise")
@@ -51,7 +51,7 @@ def _drawn(kind: str, seed: int, difficulty: int) -> Exercise:
 
 # --- the cells of a step ------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Grid:
+class AnswerGrid:
     """The numbers of the entries of a step as they are written, and the matrices in which it is shown."""
 
     numbers: Array
@@ -84,20 +84,18 @@ class Grid:
             return ""
         if len(entries) == 1:
             return entries[0].strip()
-        words = list(map(_word, entries))
+        words = list(map(_entry_text, entries))
         return "\n".join(" ".join(words[i] for i in line) for line in self.numbers.reshape(-1, self.width))
 
 
-def _grid(exercise: Exercise, step: str, tokens_as: str) -> Grid | None:
+def _grid(exercise: Exercise, step: str, tokens_as: str) -> AnswerGrid | None:
     """The cells of a step; none where the shape of the answer is part of the question."""
     from headwork.grading.marking import written_order
 
-    if tokens_as not in TOKENS_AS:
-        raise unknown_name("tokens_as", tokens_as, TOKENS_AS)
-    if exercise.challenge:
+    check_known("tokens_as", tokens_as, TOKENS_AS)
+    if exercise.is_challenge:
         return None
-    if step not in exercise.asked:
-        raise unknown_name(f"step of {exercise.name}", step, exercise.asked)
+    check_known(f"step of {exercise.name}", step, exercise.asked)
     shown = exercise.trace.steps[step]
     if shown.card.axes == "axis":
         return None
@@ -106,18 +104,18 @@ def _grid(exercise: Exercise, step: str, tokens_as: str) -> Grid | None:
     value = document_value(shown)
     numbers = np.arange(value.values.size).reshape(shown.raw.shape).transpose(shown.order)
     matrices = tuple(
-        (caption, np.atleast_2d(matrix_of(numbers, index)), value.matrix_axes(index))
+        (caption, np.atleast_2d(select_matrix(numbers, index)), value.matrix_axes(index))
         for caption, index in value.matrices()
     )
     side_by_side = numbers.ndim == 3 and value.axes[1] == "head"
     width = numbers[0].size if side_by_side else numbers.shape[-1] if numbers.ndim else 1
-    return Grid(numbers, width, matrices)
+    return AnswerGrid(numbers, width, matrices)
 
 
-def _word(entry: str) -> str:
+def _entry_text(entry: str) -> str:
     """One entry without spaces, so that spaces separate entries; as it is where it cannot be read."""
     text = entry.strip()
-    if not text or _problem(text):
+    if not text or _reading_error(text):
         return text or "?"
     if mixed := MIXED_NUMBER.fullmatch(text):
         whole = mixed[1].lstrip("+-")
@@ -125,7 +123,7 @@ def _word(entry: str) -> str:
     return "".join(text.split())
 
 
-def _problem(entry: str, *, alone: bool = False) -> str:
+def _reading_error(entry: str, *, alone: bool = False) -> str:
     """Why an entry cannot be read, or nothing; ``alone``: it is the whole answer to its step."""
     from headwork.grading.answers import read_entries
 
@@ -141,10 +139,10 @@ def _problem(entry: str, *, alone: bool = False) -> str:
     return ""
 
 
-def _pasted(grid: Grid, text: str, entries: list[str], at: int) -> list[str]:
+def _paste(grid: AnswerGrid, text: str, entries: list[str], at: int) -> list[str]:
     """The entries with a pasted text: the whole step, one of its matrices, or a block from one cell on."""
     whole = grid.numbers.reshape(-1, grid.width)
-    blocks = list(_blocks(entry_texts(text)))
+    blocks = list(_text_arrays(entry_texts(text)))
     block = next((block for block in blocks if np.squeeze(block).shape in grid.shapes), blocks[0])
     result = np.array(entries, object)
     if np.squeeze(block).shape in grid.shapes:
@@ -155,26 +153,26 @@ def _pasted(grid: Grid, text: str, entries: list[str], at: int) -> list[str]:
     row, column = (0, 0) if block.shape == cells.shape else map(int, np.argwhere(cells == at)[0])
     target = cells[row : row + len(block), column : column + block.shape[1]]
     if target.shape != block.shape:
-        exchanged = " Are rows and columns exchanged?" if block.T.shape in (whole.shape, cells.shape) else ""
+        hint = " Are rows and columns exchanged?" if block.T.shape in (whole.shape, cells.shape) else ""
         sizes = [" x ".join(map(str, shape)) for shape in (block.shape, cells.shape)]
-        raise InputError(f"yours is {sizes[0]}; asked is {sizes[1]}.{exchanged}")
+        raise InputError(f"yours is {sizes[0]}; asked is {sizes[1]}.{hint}")
     result[target] = block
     return [str(entry) for entry in result]
 
 
-def _blocks(nested: Any) -> Iterator[Array]:
+def _text_arrays(nested: Any) -> Iterator[Array]:
     """Nested texts as an array; and with every ``2`` before a ``1/3`` as one number, where that can be."""
     errors = []
     for form in (nested, join_mixed_numbers(nested)):
         try:
-            yield _block(form)
+            yield _text_array(form)
         except InputError as error:
             errors.append(error)
     if len(errors) == 2:
         raise errors[0]
 
 
-def _block(nested: Any) -> Array:
+def _text_array(nested: Any) -> Array:
     """Nested texts as an array, after every entry was read once; a ``?`` is an empty cell."""
 
     def mapped(part: Any, change: Callable[[str], str]) -> Any:
@@ -195,38 +193,39 @@ def exercise(**origin: Any) -> dict[str, Any]:
     """An exercise by kind, seed and difficulty: its question, what is given, and the cells to fill in."""
     from headwork.documents.formats.html import blocks_markup
     from headwork.documents.formulas import mathml
-    from headwork.exercises.questions import SEPARATORS, build_question
+    from headwork.exercises.questions import SEPARATORS_SENTENCE, build_question
 
-    drawn = _drawn(**origin)
-    question = build_question(drawn)
+    current = _exercise_of(**origin)
+    question = build_question(current)
     asked, *notes = question.paragraphs
-    beside: list[str] = []  # the numbers: conventions and options
-    if SEPARATORS in notes:  # which cells do not need; the forms of a number stand before them
-        at = notes.index(SEPARATORS)
-        beside, notes = [*notes[: at - 1], *notes[at + 1 :]], [f"{notes[at - 1]} Positions count from 0."]
+    conventions: list[str] = []  # the numbers: conventions and options
+    if SEPARATORS_SENTENCE in notes:  # which cells do not need; the forms of a number stand before them
+        at = notes.index(SEPARATORS_SENTENCE)
+        conventions = [*notes[: at - 1], *notes[at + 1 :]]
+        notes = [f"{notes[at - 1]} Positions count from 0."]
     fields = []
     for blank in question.blanks:
-        grids = {tokens_as: _grid(drawn, blank.name, tokens_as) for tokens_as in TOKENS_AS}
+        grids = {tokens_as: _grid(current, blank.name, tokens_as) for tokens_as in TOKENS_AS}
         rows, columns = grids["rows"], grids["columns"]
         fields.append(
             {
                 "name": blank.name,
                 "symbol": str(mathml(blank.symbol)) if blank.symbol != blank.name else "",
                 "points": blank.points,
-                "about": {k: grid.about if grid else blank.about for k, grid in grids.items()},
+                "about": {k: grid.about if grid else blank.shape_text for k, grid in grids.items()},
                 "matrices": {k: grid.data() for k, grid in grids.items() if grid},
                 "size": rows.numbers.size if rows else 0,
                 "turns": bool(rows and columns and rows.data() != columns.data()),
             }
         )
     return {
-        **drawn.origin,
+        **current.origin,
         "title": question.title,
         "asked": asked,
-        "given": str(blocks_markup(replace(question, paragraphs=tuple(beside)).given())),
+        "given": str(blocks_markup(replace(question, paragraphs=tuple(conventions)).given())),
         "notes": notes,
         "fields": fields,
-        "points": round(drawn.max_points, 2),
+        "points": round(current.max_points, 2),
     }
 
 
@@ -237,38 +236,42 @@ def filled(
     from headwork.grading.answers import read_entries
 
     _check_length([text, entries] if isinstance(entries, str) else [text, *entries])
-    drawn = _drawn(**origin)
-    grid = _grid(drawn, step, tokens_as)
+    current = _exercise_of(**origin)
+    grid = _grid(current, step, tokens_as)
     if grid is None or isinstance(entries, str):  # a text, which may have any shape
-        read = read_entries(str(entries or text), axes="" if drawn.challenge or grid else "axis")
+        read = read_entries(str(entries or text), axes="" if current.is_challenge or grid else "axis")
         size = format_shape(read.shape, "") if read else ""
         other = read and grid and np.squeeze(read.values).shape not in grid.shapes
         words = f"yours is {size}; asked is {grid.about}" if other and grid else size
         return {"entries": str(entries or text), "odd": [], "words": words}
-    now = list(map(str, entries)) or [""] * grid.numbers.size
+    texts = list(map(str, entries)) or [""] * grid.numbers.size
     if text:
-        now = _pasted(grid, text, now, at)
-    alone = len(now) == 1
-    odd = {i: why for i, entry in enumerate(now) if entry.strip() and (why := _problem(entry, alone=alone))}
-    count = sum(bool(entry.strip()) for entry in now)
-    words = next(iter(odd.values()), f"{count} of {len(now)} entries" if count else "")
-    return {"entries": now, "odd": list(odd), "words": words, "text": grid.text(now)}
+        texts = _paste(grid, text, texts, at)
+    alone = len(texts) == 1
+    odd = {
+        i: reason
+        for i, entry in enumerate(texts)
+        if entry.strip() and (reason := _reading_error(entry, alone=alone))
+    }
+    count = sum(bool(entry.strip()) for entry in texts)
+    words = next(iter(odd.values()), f"{count} of {len(texts)} entries" if count else "")
+    return {"entries": texts, "odd": list(odd), "words": words, "text": grid.text(texts)}
 
 
 def _check_length(texts: Iterable[Any]) -> None:
     length = sum(len(str(text)) for text in texts)
-    if length > MOST_CHARACTERS:
-        raise InputError(f"{length:,} characters; at most {MOST_CHARACTERS:,} are read.")
+    if length > MAX_CHARACTERS:
+        raise InputError(f"{length:,} characters; at most {MAX_CHARACTERS:,} are read.")
 
 
-def _texts(drawn: Exercise, answers: Any, tokens_as: str) -> dict[str, str]:
+def _answer_texts(current: Exercise, answers: Any, tokens_as: str) -> dict[str, str]:
     """The text of each step as the answer file has it."""
     if not isinstance(answers, Mapping):
         raise InputError("answers: expected an object with an entry for each step.")
     _check_length(e for value in answers.values() for e in (value if isinstance(value, list) else [value]))
     texts = {}
     for step, value in answers.items():
-        grid = _grid(drawn, step, tokens_as)
+        grid = _grid(current, step, tokens_as)
         texts[step] = grid.text(list(map(str, value))) if grid and isinstance(value, list) else str(value)
     return texts
 
@@ -278,15 +281,16 @@ def check(answers: Any, tokens_as: str = "rows", hint: int = 2, **origin: Any) -
     from headwork.grading import grade
     from headwork.grading.feedback import as_data, next_step
 
-    drawn = _drawn(**origin)
-    mark = grade(drawn, _texts(drawn, answers, tokens_as), tokens_as=tokens_as)
+    current = _exercise_of(**origin)
+    mark = grade(current, _answer_texts(current, answers, tokens_as), tokens_as=tokens_as)
     data = as_data(mark, hint)
     for step, entry in zip(mark.steps, data["steps"], strict=True):
         in_cells = isinstance(answers.get(step.path), list)
-        entry |= _feedback(mark, step, min(hint, drawn.hints), where=not in_cells)
+        entry |= _feedback(mark, step, min(hint, current.hints), where=not in_cells)
     solved: dict[str, Any] = {}
-    if mark.all_right and drawn.mechanism in MECHANISMS:  # to be seen with every number in the first room
-        solved = {"mechanism": drawn.mechanism, "inputs": dict(drawn.inputs), "options": dict(drawn.options)}
+    if mark.all_right and current.mechanism in MECHANISMS:  # to be seen with every number in the first room
+        inputs, options = dict(current.inputs), dict(current.options)
+        solved = {"mechanism": current.mechanism, "inputs": inputs, "options": options}
     return {**data, "next": next_step(mark, hint), "all_correct": mark.all_right, "state": solved or None}
 
 
@@ -308,16 +312,16 @@ def _feedback(mark: Mark, step: StepMark, hint: int, *, where: bool) -> dict[str
 
 
 # --- files --------------------------------------------------------------------------------------------------
-def _exercises(parts: Any) -> Iterator[tuple[str, Exercise, Any]]:
+def _named_exercises(parts: Any) -> Iterator[tuple[str, Exercise, Any]]:
     """Several exercises with a name each, such as ``self-attention-2``, and what came with them."""
-    if not isinstance(parts, list) or not 0 < len(parts) <= MOST_EXERCISES:
-        raise InputError(f"exercises: expected a list of 1 to {MOST_EXERCISES}.")
+    if not isinstance(parts, list) or not 0 < len(parts) <= MAX_EXERCISES:
+        raise InputError(f"exercises: expected a list of 1 to {MAX_EXERCISES}.")
     names: list[str] = []
     for part in parts:
-        drawn = _drawn(**{name: part[name] for name in FIRST_EXERCISE})
-        names.append(drawn.kind)
-        count = names.count(drawn.kind)
-        yield f"{drawn.kind}-{count}" if count > 1 else drawn.kind, drawn, part
+        current = _exercise_of(**{name: part[name] for name in FIRST_EXERCISE})
+        names.append(current.kind)
+        count = names.count(current.kind)
+        yield f"{current.kind}-{count}" if count > 1 else current.kind, current, part
 
 
 def answer_file(
@@ -327,13 +331,13 @@ def answer_file(
     from headwork.exercises.questions import answer_sheet
 
     parts = [
-        (name, drawn, _texts(drawn, part["answers"], tokens_as))
-        for name, drawn, part in _exercises(exercises)
+        (name, current, _answer_texts(current, part["answers"], tokens_as))
+        for name, current, part in _named_exercises(exercises)
     ]
     text = answer_sheet(
-        {name: drawn for name, drawn, _ in parts},
-        student=student.strip()[:LONGEST_NAME],
-        sheet=sheet[:LONGEST_NAME],
+        {name: current for name, current, _ in parts},
+        student=student.strip()[:MAX_NAME],
+        sheet=sheet[:MAX_NAME],
         tokens_as="" if tokens_as == "rows" else tokens_as,
         answers={name: texts for name, _, texts in parts},
     )
@@ -344,8 +348,10 @@ def answer_file(
 
 def key_file(exercises: Any, title: str = "") -> dict[str, Any]:
     """The key of a sheet that everybody gets, for ``headwork grade answers/ --key key.toml``."""
-    tables = [drawn.to_toml(f"exercise.{toml_text(name)}") for name, drawn, _ in _exercises(exercises)]
-    text = "\n".join([f"title = {toml_text(title[:LONGEST_NAME])}", "", *tables])
+    tables = [
+        current.to_toml(f"exercise.{toml_text(name)}") for name, current, _ in _named_exercises(exercises)
+    ]
+    text = "\n".join([f"title = {toml_text(title[:MAX_NAME])}", "", *tables])
     words = "Put what comes back into a folder, then: headwork grade answers/ --key key.toml --out marks/"
     return {"name": "key.toml", "text": text, "next": words}
 
@@ -361,17 +367,16 @@ def read_answer_file(text: str) -> dict[str, Any]:
     exercises = []
     for name, steps in file.answers.items():
         origin = file.exercises.get(name)
-        if not isinstance(origin, Mapping) or len(file.answers) > MOST_EXERCISES:
-            raise InputError(
-                f"{where}: it does not say which exercise {name[:60]} is, so it cannot be opened here."
-            )
-        drawn = _drawn(**{name: origin.get(name, first) for name, first in FIRST_EXERCISE.items()})
-        answers = {step: _entries(_grid(drawn, step, tokens_as), written) for step, written in steps.items()}
-        exercises.append({**drawn.origin, "answers": answers})
+        if not isinstance(origin, Mapping) or len(file.answers) > MAX_EXERCISES:
+            raise InputError(f"{where}: it does not say which exercise {name[:60]} is, so it is not opened.")
+        current = _exercise_of(**{name: origin.get(name, first) for name, first in FIRST_EXERCISE.items()})
+        grids = {step: _grid(current, step, tokens_as) for step in steps}
+        answers = {step: _entries_from(grids[step], written) for step, written in steps.items()}
+        exercises.append({**current.origin, "answers": answers})
     return {"student": file.student, "tokens_as": tokens_as, "exercises": exercises}
 
 
-def _entries(grid: Grid | None, text: str) -> Any:
+def _entries_from(grid: AnswerGrid | None, text: str) -> Any:
     """The entries of a step from its text; the text itself where it has another shape."""
     if grid is None:
         return text
@@ -379,9 +384,9 @@ def _entries(grid: Grid | None, text: str) -> Any:
     if not re.sub(r"[\s?;,\[\]]", "", text):
         return empty
     try:
-        return [text.strip()] if len(empty) == 1 else _pasted(grid, text, empty, 0)
+        return [text.strip()] if len(empty) == 1 else _paste(grid, text, empty, 0)
     except InputError:
         return text
 
 
-PRACTISING = (exercise, filled, check, answer_file, key_file, read_answer_file)
+PRACTISE_CALLS = (exercise, filled, check, answer_file, key_file, read_answer_file)

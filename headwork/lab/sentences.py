@@ -4,27 +4,26 @@ from typing import Any
 
 import numpy as np
 
-from headwork.lab.states import MASKS, WorkedState
+from headwork.lab.states import MASKS, SolvedState
 from headwork.readings import Trace, TraceValue
 
-EVEN = 1e-9  # weights closer than this are called even
-PARTS = ("query", "key", "value")
+ROUNDING = 1e-9  # weights closer than this are called even
+PROJECTED = ("query", "key", "value")
 
 
-def overview(worked: WorkedState) -> str:
+def describe_attention(solved: SolvedState) -> str:
     """One line about the whole: of attention, where the weight goes."""
-    trace = worked.trace
-    weights = _weights(trace)
+    trace = solved.trace
+    weights = _first_weights(trace)
     if weights is None:
         return trace.mechanism.about
     value, rows = weights
-    who, whom = _who(trace, value)
+    query, key = _token_words(trace, value)
     beta = str(trace.options.get("beta"))
     if beta in ("0", "0.0"):
-        return (
-            f"At β = 0 every score is 0: each {who} spreads its weight evenly, so all outputs are one mean."
-        )
-    clauses = _clauses(rows, who, whom)
+        evenly = f"each {query} spreads its weight evenly"
+        return f"At β = 0 every score is 0: {evenly}, so all outputs are one mean."
+    clauses = _row_clauses(rows, query, key)
     head = f"In head 0: {clauses[0]}" if len(value.shape) == 3 else clauses[0]
     more = next((clause for clause in clauses[1:] if "evenly" in clause), "")
     text = head if not more or more == clauses[0] else f"{head}; {more}"
@@ -32,7 +31,7 @@ def overview(worked: WorkedState) -> str:
     return f"{text[0].upper()}{text[1:]}.{ending}"
 
 
-def _weights(trace: Trace) -> tuple[TraceValue, Any] | None:
+def _first_weights(trace: Trace) -> tuple[TraceValue, Any] | None:
     """The weights of the first attention, and the rows of its first head, where they are numbers."""
     for value in trace.steps.values():
         if (
@@ -47,63 +46,63 @@ def _weights(trace: Trace) -> tuple[TraceValue, Any] | None:
     return None
 
 
-def _who(trace: Trace, value: TraceValue) -> tuple[str, str]:
+def _token_words(trace: Trace, value: TraceValue) -> tuple[str, str]:
     """What attends and what is attended to."""
     tokens = "tokens" in trace.inputs
     memory = "memory" in trace.inputs and "cross" not in value.path
     return ("token", "memory" if memory else "token") if tokens else ("query", "key")
 
 
-def _clauses(rows: Any, who: str, whom: str) -> list[str]:
+def _row_clauses(rows: Any, query: str, key: str) -> list[str]:
     clauses = []
     for i, row in enumerate(rows):
         best = int(np.argmax(row))
-        tied = [j for j in range(len(row)) if row[j] >= row[best] - EVEN]
+        tied = [j for j in range(len(row)) if row[j] >= row[best] - ROUNDING]
         if len(tied) == len(row) > 1:
-            clauses.append(f"{who} {i} spreads its weight evenly over all {len(row)}")
+            clauses.append(f"{query} {i} spreads its weight evenly over all {len(row)}")
         elif len(tied) > 1:
-            names = " and ".join(f"{whom} {j}" for j in tied)
-            clauses.append(f"{who} {i} gives {share(row[best])} of its weight to each of {names}")
+            names = " and ".join(f"{key} {j}" for j in tied)
+            clauses.append(f"{query} {i} gives {share_text(row[best])} of its weight to each of {names}")
         else:
-            to = "itself" if whom == who and best == i else f"{whom} {best}"
-            clauses.append(f"{who} {i} gives {share(row[best])} of its weight to {to}")
+            to = "itself" if key == query and best == i else f"{key} {best}"
+            clauses.append(f"{query} {i} gives {share_text(row[best])} of its weight to {to}")
     return clauses
 
 
-def share(weight: float) -> str:
+def share_text(weight: float) -> str:
     """A weight in percent, never rounded to all or nothing.
 
     >>> share(0.5344), share(0.9999), share(1.0), share(0.0004)
     ('53%', 'over 99%', 'all', 'under 1%')
     """
     percent = round(100 * weight)
-    if weight >= 1 - EVEN:
+    if weight >= 1 - ROUNDING:
         return "all"
     if percent >= 100:
         return "over 99%"
-    return "none" if weight < EVEN else f"{percent}%" if percent else "under 1%"
+    return "none" if weight < ROUNDING else f"{percent}%" if percent else "under 1%"
 
 
-def of_cell(worked: WorkedState, path: str, index: tuple[int, ...]) -> str:
+def describe_cell(solved: SolvedState, path: str, index: tuple[int, ...]) -> str:
     """One cell in words."""
-    trace = worked.trace
+    trace = solved.trace
     value = trace[path]
-    key = ",".join(map(str, index))
-    if key in worked.state.edits.get(path, {}):
-        was = worked.before[path].cell(path, *index)
+    if ",".join(map(str, index)) in solved.state.edits.get(path, {}):
+        was = solved.before[path].cell(path, *index)
         return f"You set this cell. Worked out, it would be {was.exact or was.decimal}."
     name = path.rpartition("/")[2]
     at = dict(zip(value.axes, index, strict=True))
-    who, whom = _who(trace, value)
+    query, key = _token_words(trace, value)
     if name in MASKS and "key" in at:
-        return f"1: {who} {at['query']} may attend to {whom} {at['key']}. 0: it may not."
+        return f"1: {query} {at['query']} may attend to {key} {at['key']}. 0: it may not."
     if path in trace.inputs:
         return "An input: type another number, and all that depends on it follows."
     head = f"In head {at['head']}: " if "head" in at else ""
     if name == "weights" and {"query", "key"} <= set(at):
         number = value.values[index]
-        part = f"{share(number)} of its weight" if number is not None and np.isfinite(number) else "weight"
-        gives = f"{head}{who} {at['query']} gives {part} to {whom} {at['key']}"
+        finite = number is not None and np.isfinite(number)
+        part = f"{share_text(number)} of its weight" if finite else "weight"
+        gives = f"{head}{query} {at['query']} gives {part} to {key} {at['key']}"
         if str(trace.options.get("beta")) in ("inf", "oo"):
             return f"{gives}: at β = ∞ the largest score of a row takes all, ties share."
         if "linear" in trace.mechanism.slug:
@@ -111,16 +110,16 @@ def of_cell(worked: WorkedState, path: str, index: tuple[int, ...]) -> str:
         return f"{gives}: e to the power of this score, over the sum of its row."
     if name == "scores" and {"query", "key"} <= set(at):
         return (
-            f"{head}how well the query of {who} {at['query']} fits the key of {whom} {at['key']}: "
+            f"{head}how well the query of {query} {at['query']} fits the key of {key} {at['key']}: "
             "their dot product, times β."
         )
     if name == "masked" and {"query", "key"} <= set(at):
         if value.values[index] == -np.inf:
-            return f"{head}the mask hides {whom} {at['key']} from {who} {at['query']}: no weight goes there."
-        return f"{head}{who} {at['query']} may attend to {whom} {at['key']}: the score stays as it is."
-    if name == "output" and _weights(trace) is not None and "query" in at:
-        return f"The mean of the values, weighted by what {who} {at['query']} gives to each {whom}."
-    if name in PARTS and "tokens" in trace.inputs and f"W_{name[0]}" in trace.inputs:
+            return f"{head}the mask hides {key} {at['key']} from {query} {at['query']}: no weight goes there."
+        return f"{head}{query} {at['query']} may attend to {key} {at['key']}: the score stays as it is."
+    if name == "output" and _first_weights(trace) is not None and "query" in at:
+        return f"The mean of the values, weighted by what {query} {at['query']} gives to each {key}."
+    if name in PROJECTED and "tokens" in trace.inputs and f"W_{name[0]}" in trace.inputs:
         first = next(iter(at.values()))
         return f"A number of the {name} of token {first}: the token times a row of W_{name[0]}."
     where = ", ".join(f"{axis.replace('_', ' ')} {i}" for axis, i in at.items())

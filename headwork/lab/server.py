@@ -27,7 +27,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from headwork.errors import InputError
 from headwork.lab.calls import CALLS, FIRST, answer, example_state
-from headwork.lab.inside import FOREIGN
+from headwork.lab.inside import FOREIGN_PREFIX
 from headwork.lab.page import MAX_BODY, SERVED_POLICY, script, served_page, style
 
 BODY_SECONDS = 10  # for the whole of it
@@ -46,16 +46,16 @@ HEADERS = {
 }
 
 
-def refuse(words: str, status: int) -> Response:
+def refusal_response(words: str, status: int) -> Response:
     """A refusal. The connection ends with it, so that nothing more of the request is read."""
     return PlainTextResponse(words, status, headers={"Connection": "close"})
 
 
-class GivenUp(BaseException):
+class CallAborted(BaseException):
     """Raised inside a call that takes too long, or whose client has gone away."""
 
 
-class Guard:
+class RequestGuard:
     """Refuses what is not for us, before any work: foreign hosts and origins, a missing or wrong token."""
 
     def __init__(self, app: ASGIApp, token: str, hosts: frozenset[str]) -> None:
@@ -73,10 +73,10 @@ class Guard:
 
     def refusal(self, request: Request) -> Response | None:
         if request.scope["type"] != "http":
-            return refuse("no such thing here", 404)
+            return refusal_response("no such thing here", 404)
         host = request.headers.get("host", "")
         if host not in self.hosts:
-            return refuse("foreign host", 421)
+            return refusal_response("foreign host", 421)
         given = (
             request.query_params.get("token")
             or request.headers.get("x-headwork-token")
@@ -84,15 +84,15 @@ class Guard:
             or ""
         )
         if not secrets.compare_digest(given.encode(), self.token.encode()):
-            return refuse("Open the address that headwork lab printed: it has the token.", 403)
+            return refusal_response("Open the address that headwork lab printed: it has the token.", 403)
         length = request.headers.get("content-length", "0")
         if request.method in ("GET", "HEAD"):  # nothing would read a body to its end
             if length != "0" or "transfer-encoding" in request.headers:
-                return refuse("no body is read here", 413)
+                return refusal_response("no body is read here", 413)
         elif request.headers.get("origin", "") not in (f"http://{host}", f"https://{host}"):
-            return refuse("foreign origin", 403)
+            return refusal_response("foreign origin", 403)
         elif not length.isdecimal() or len(length) > 9 or int(length) > max_body(request):
-            return refuse(f"at most {max_body(request):,} bytes", 413)
+            return refusal_response(f"at most {max_body(request):,} bytes", 413)
         return None
 
     @staticmethod
@@ -106,9 +106,9 @@ class Guard:
 
         async def sending(message: Any) -> None:
             if message["type"] == "http.response.start":
-                more = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-                more += [(b"set-cookie", cookie.encode())] if by_address else []
-                message = {**message, "headers": [*message["headers"], *more]}
+                headers = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                headers += [(b"set-cookie", cookie.encode())] if by_address else []
+                message = {**message, "headers": [*message["headers"], *headers]}
             await send(message)
 
         return sending
@@ -164,7 +164,7 @@ async def read_body(request: Request) -> bytes | None:
     return bytes(body)
 
 
-class Worker:
+class CallRunner:
     """Works calls out in threads, and gives up those that take too long or whose clients have gone.
 
     Models of other libraries have a thread of their own and no limit: they are slow, and nothing may break
@@ -175,7 +175,7 @@ class Worker:
         self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="lab")
         self.foreign = ThreadPoolExecutor(1, thread_name_prefix="lab-foreign")
 
-    async def work(self, request: Request, name: str, data: Any) -> dict[str, Any] | None:
+    async def run(self, request: Request, name: str, data: Any) -> dict[str, Any] | None:
         """The answer, or None where the client went away before it."""
         started: list[int] = []
 
@@ -183,38 +183,38 @@ class Worker:
             started.append(threading.get_ident())
             try:
                 return answer(name, data)
-            except GivenUp:
+            except CallAborted:
                 return {}
             finally:
                 started.clear()
 
         pool = self.foreign if _is_foreign(data) else self.pool
         waiting = asyncio.wrap_future(future := pool.submit(call))
-        gone = asyncio.ensure_future(_gone(request))
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
-            both: set[asyncio.Future[Any]] = {waiting, gone}
+            either: set[asyncio.Future[Any]] = {waiting, disconnected}
             limit = CALL_SECONDS if pool is self.pool else None
-            await asyncio.wait(both, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
             if waiting.done():
                 return waiting.result()
             if not future.cancel() and pool is self.pool:
                 for thread in started:
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                        ctypes.c_ulong(thread), ctypes.py_object(GivenUp)
+                        ctypes.c_ulong(thread), ctypes.py_object(CallAborted)
                     )
             words = f"This takes more than {CALL_SECONDS} s. Take fewer or simpler numbers, or decimals."
-            return None if gone.done() else {"error": {"message": words, "kind": "too large"}}
+            return None if disconnected.done() else {"error": {"message": words, "kind": "too large"}}
         finally:
-            gone.cancel()
+            disconnected.cancel()
 
 
 def _is_foreign(data: Any) -> bool:
     """Whether a request names a model of another library."""
     names = (data.get("model"), data.get("name")) if isinstance(data, dict) else ()
-    return any(isinstance(name, str) and name.startswith(FOREIGN) for name in names)
+    return any(isinstance(name, str) and name.startswith(FOREIGN_PREFIX) for name in names)
 
 
-async def _gone(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     """Ends when the client has gone away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
@@ -222,46 +222,46 @@ async def _gone(request: Request) -> None:
 
 def application(token: str, hosts: frozenset[str]) -> ASGIApp:
     """The server as an ASGI application."""
-    worker = Worker()
+    runner = CallRunner()
     page, css, js = served_page(), style(), script()
 
-    async def give(content: str, kind: str, request: Request) -> Response:
+    async def send_text(content: str, kind: str, request: Request) -> Response:
         return Response(content, media_type=kind)
 
-    async def called(request: Request) -> Response:
+    async def run_call(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in CALLS:
-            return refuse("no such call", 404)
+            return refusal_response("no such call", 404)
         try:
             body = await read_body(request)
             if body is None:
-                return refuse(f"at most {max_body(request):,} bytes within {BODY_SECONDS} s", 413)
+                return refusal_response(f"at most {max_body(request):,} bytes within {BODY_SECONDS} s", 413)
             data = json.loads(body)
         except (ValueError, RecursionError):
-            return refuse("not JSON", 400)
+            return refusal_response("not JSON", 400)
         except ClientDisconnect:
             return Response(status_code=499)
-        found = await worker.work(request, name, data)
-        if found is None:
+        result = await runner.run(request, name, data)
+        if result is None:
             return Response(status_code=499)
-        content = json.dumps(found, ensure_ascii=False, allow_nan=False)
+        content = json.dumps(result, ensure_ascii=False, allow_nan=False)
         return Response(content.encode(errors="replace"), media_type="application/json")
 
     routes = [
-        Route("/", partial(give, page, "text/html")),
-        Route("/lab.css", partial(give, css, "text/css")),
-        Route("/lab.js", partial(give, js, "text/javascript")),
-        Route("/call/{name}", called, methods=["POST"]),
+        Route("/", partial(send_text, page, "text/html")),
+        Route("/lab.css", partial(send_text, css, "text/css")),
+        Route("/lab.js", partial(send_text, js, "text/javascript")),
+        Route("/call/{name}", run_call, methods=["POST"]),
     ]
-    return Guard(Starlette(routes=routes), token, hosts)
+    return RequestGuard(Starlette(routes=routes), token, hosts)
 
 
-def warm() -> None:
+def warm_up() -> None:
     """Work the first screen exactly, so that nobody waits for SymPy to be imported."""
     answer("explain", {"state": {**example_state(FIRST).as_data(), "exact": True}})
 
 
-def configured(app: ASGIApp) -> uvicorn.Config:
+def server_config(app: ASGIApp) -> uvicorn.Config:
     """How the application is served."""
     quiet: Any = {"log_level": "error", "access_log": False, "lifespan": "off", "server_header": False}
     times: Any = {"timeout_keep_alive": IDLE_SECONDS, "timeout_graceful_shutdown": 1}
@@ -281,11 +281,11 @@ def serve(
     port = listening.getsockname()[1]
     names = LOOPBACK if host == "127.0.0.1" else (*LOOPBACK, host, *_own_names())
     hosts = frozenset(f"{name}:{port}" for name in names)
-    server = uvicorn.Server(configured(application(token, hosts)))
-    shown = "127.0.0.1" if host in ("0.0.0.0", "127.0.0.1") else host
+    server = uvicorn.Server(server_config(application(token, hosts)))
+    shown_host = "127.0.0.1" if host in ("0.0.0.0", "127.0.0.1") else host
     with contextlib.suppress(KeyboardInterrupt):
-        announce(f"http://{shown}:{port}/?token={token}")
-        threading.Thread(target=warm, daemon=True).start()
+        announce(f"http://{shown_host}:{port}/?token={token}")
+        threading.Thread(target=warm_up, daemon=True).start()
         asyncio.run(server.serve(sockets=[listening]))
 
 
@@ -298,16 +298,12 @@ def _own_names() -> list[str]:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    # With the protocol by name asyncio sends at once; else an answer may wait 40 ms for the other side.
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((host, port))
-        made.listen(128)  # whoever has the address can connect from now on
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
-        made.close()
-        raise InputError(
-            f"lab: cannot listen on {host}:{port}: {error.strerror}. Choose another --port."
-        ) from None
-    return made
+        reason = str(error.strerror).partition(" (")[0]
+        raise InputError(f"lab: cannot listen on {host}:{port}: {reason}. Choose another --port.") from None
+    # Connections inherit it. Else an answer may wait 40 ms for the other side.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening

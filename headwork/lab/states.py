@@ -21,10 +21,10 @@ from headwork.readings.assembling import token_axis
 
 MAX_CELLS = 2_000  # of all inputs; a page shows no more
 MAX_TEXT = 20_000  # characters of one input
-KEPT = 32  # worked states, so that pointing at a cell works nothing out again
+KEPT_STATES = 32  # solved states, so that pointing at a cell works nothing out again
 MASKS = ("mask", "memory_mask")
 # What the command line would advise, in words of the page.
-IN_THE_PAGE = {
+PAGE_WORDING = {
     "Leave out --exact to work in decimals": "Switch to decimals",
     "Leave out --random.": "Leave out the seed.",
     "Give a value with --set name=value.": "Give it a value.",
@@ -56,12 +56,12 @@ class State:
 
     def as_data(self) -> dict[str, Any]:
         """The state as JSON, without what is as usual."""
-        usual = State("")
-        return {name: value for name, value in asdict(self).items() if value != getattr(usual, name)}
+        defaults = State("")
+        return {name: value for name, value in asdict(self).items() if value != getattr(defaults, name)}
 
 
 @dataclass(frozen=True)
-class WorkedState:
+class SolvedState:
     """A state and its trace; of each edited step also the trace before the edit."""
 
     state: State
@@ -69,7 +69,7 @@ class WorkedState:
     before: Mapping[str, Trace]
 
 
-KINDS: dict[str, Any] = {"mechanism": str, "exact": bool, "tokens_as": str, "digits": int}
+FIELD_TYPES: dict[str, Any] = {"mechanism": str, "exact": bool, "tokens_as": str, "digits": int}
 
 
 def read_state(data: Any) -> State:
@@ -81,9 +81,9 @@ def read_state(data: Any) -> State:
     known = [f.name for f in fields(State)]
     if not isinstance(data, dict) or not isinstance(data.get("mechanism"), str):
         raise InputError("the state is not readable. Expected a mechanism with its inputs.")
-    if strange := [name for name in data if name not in known]:
-        raise InputError(f"the state has no '{strange[0]}'. Known: {', '.join(known)}.")
-    for name, kind in KINDS.items():
+    if unexpected := [name for name in data if name not in known]:
+        raise InputError(f"the state has no '{unexpected[0]}'. Known: {', '.join(known)}.")
+    for name, kind in FIELD_TYPES.items():
         if name in data and (not isinstance(data[name], kind) or (kind is int and data[name] is True)):
             raise InputError(f"the state: {name} is {data[name]!r}. Expected {kind.__name__}.")
     for name in ("inputs", "options", "edits"):
@@ -135,16 +135,16 @@ def entries(nested: Any, index: tuple[int, ...] = ()) -> Iterator[tuple[tuple[in
         yield index, nested
 
 
-def work(state: State) -> WorkedState:
+def solve(state: State) -> SolvedState:
     """The trace of a state; an error says at which cell it lies."""
     try:
-        return _worked(json.dumps(asdict(state)))
+        return _solve(json.dumps(asdict(state)))
     except InputError as error:
-        raise _located(state, error) from None
+        raise _locate(state, error) from None
 
 
-@lru_cache(maxsize=KEPT)
-def _worked(key: str) -> WorkedState:
+@lru_cache(maxsize=KEPT_STATES)
+def _solve(key: str) -> SolvedState:
     state = State(**json.loads(key))
     try:
         return _with_edits(state)
@@ -152,7 +152,7 @@ def _worked(key: str) -> WorkedState:
         return _with_edits(replace(state, exact=True))
 
 
-def _with_edits(state: State) -> WorkedState:
+def _with_edits(state: State) -> SolvedState:
     trace = explain(
         state.mechanism,
         exact=state.exact,
@@ -168,11 +168,11 @@ def _with_edits(state: State) -> WorkedState:
         for key, text in state.edits[path].items():
             cells[cell_index(key, cells.shape, path)] = read_number(text, exact=trace.exact)
         trace = trace.what_if(path, cells)
-    if strange := [path for path in state.edits if path not in before]:
+    if missing := [path for path in state.edits if path not in before]:
         raise CellError(
-            f"{trace.mechanism.slug} has no step '{strange[0]}' here. Undo that edit.", strange[0]
+            f"{trace.mechanism.slug} has no step '{missing[0]}' here. Undo that edit.", missing[0]
         )
-    return WorkedState(state, trace, before)
+    return SolvedState(state, trace, before)
 
 
 def cell_index(key: Any, shape: tuple[int, ...], path: str) -> tuple[int, ...]:
@@ -184,10 +184,10 @@ def cell_index(key: Any, shape: tuple[int, ...], path: str) -> tuple[int, ...]:
     return index
 
 
-def _located(state: State, error: InputError) -> InputError:
+def _locate(state: State, error: InputError) -> InputError:
     """The error with the first entry that cannot be read, where there is one."""
     message = str(error)
-    for words, instead in IN_THE_PAGE.items():
+    for words, instead in PAGE_WORDING.items():
         message = message.replace(words, instead)
     if isinstance(error, CellError):
         return CellError(message, error.path, error.index)
@@ -195,7 +195,7 @@ def _located(state: State, error: InputError) -> InputError:
         return CellError(message, "", too_large=True)
     for path, value in state.inputs.items():
         for index, text in entries(value):
-            if reason := _unreadable(text):
+            if reason := _reading_error(text):
                 return CellError(reason, path, index)
         try:
             tensor_from_lists(value, exact=False)
@@ -205,7 +205,7 @@ def _located(state: State, error: InputError) -> InputError:
             return CellError(f"{path}: {ragged}", path)
     for path, cells in state.edits.items():
         for key, text in cells.items():
-            if reason := _unreadable(text):
+            if reason := _reading_error(text):
                 return CellError(reason, path, tuple(int(i) for i in key.split(",") if i.isdecimal()))
     named = [
         name for name in (*state.inputs, *state.options) if f"{name} " in message or f"{name}:" in message
@@ -213,7 +213,7 @@ def _located(state: State, error: InputError) -> InputError:
     return CellError(message, named[0] if named else "")
 
 
-def _unreadable(text: Any) -> str:
+def _reading_error(text: Any) -> str:
     """Why one entry cannot be read; nothing where it can."""
     if not str(text).strip():
         return "empty. Type a number, such as 2, 1/2 or sqrt(2)."
@@ -228,18 +228,15 @@ def _unreadable(text: Any) -> str:
     return ""
 
 
-def turn(state: State, tokens_as: str) -> State:
+def set_tokens_as(state: State, tokens_as: str) -> State:
     """The same problem with its tokens as rows or as columns; edits of steps are left out."""
     if tokens_as == state.tokens_as:
         return state
-    cards = {card.name: card for card in work(state).trace.mechanism.inputs}
-    inputs = {
-        name: [list(row) for row in zip(*value, strict=True)]
-        if len(_shape(value)) == 2
-        and token_axis(cards[name], HandTensor(np.empty(_shape(value)))) is not None
-        else value
-        for name, value in state.inputs.items()
-    }
+    inputs = dict(state.inputs)
+    for card in solve(state).trace.mechanism.inputs:
+        cells = np.array(inputs.get(card.name, []), object)
+        if cells.ndim == 2 and token_axis(card, HandTensor(np.empty(cells.shape))) is not None:
+            inputs[card.name] = cells.T.tolist()
     return replace(state, inputs=inputs, tokens_as=tokens_as, edits={})
 
 
@@ -248,16 +245,12 @@ def axis_words(mechanism: Mechanism, state: State, name: str) -> list[str]:
     """The axis words of an input as it was typed: the convention or the page may have turned it."""
     card = next(card for card in mechanism.inputs if card.name == name)
     words = card.axes.split()
-    count = np.ndim(np.empty(_shape(state.inputs[name])))
+    count = np.array(state.inputs[name], object).ndim
     words = words[len(words) - count :] if count <= len(words) else ["batch"] * (count - len(words)) + words
-    usual = mechanism.options["convention"].default if "convention" in mechanism.options else "W x"
-    turned = name.startswith("W_") and state.options.get("convention", usual) != usual
+    default = mechanism.options["convention"].default if "convention" in mechanism.options else "W x"
+    transposed = name.startswith("W_") and state.options.get("convention", default) != default
     as_columns = state.tokens_as == "columns" and not card.trained and count == 2
-    return words[::-1] if turned or as_columns else words
-
-
-def _shape(nested: Any) -> tuple[int, ...]:
-    return (len(nested), *_shape(nested[0])) if isinstance(nested, list) and nested else ()
+    return words[::-1] if transposed or as_columns else words
 
 
 def resize(state: State, name: str, axis: int, by: int) -> State:
@@ -268,7 +261,7 @@ def resize(state: State, name: str, axis: int, by: int) -> State:
     >>> resize(state, "tokens", 1, 1).inputs
     {'tokens': [['1', '2', '1'], ['0', '1', '1']], 'W_q': [['1', '0', '0'], ['0', '1', '0']]}
     """
-    mechanism = work(state).trace.mechanism
+    mechanism = solve(state).trace.mechanism
     if name not in state.inputs or by not in (1, -1):
         raise CellError(f"{name} cannot be made larger or smaller.", name)
     words = axis_words(mechanism, state, name)
@@ -277,37 +270,32 @@ def resize(state: State, name: str, axis: int, by: int) -> State:
     trained = {card.name for card in mechanism.inputs if card.trained}
     inputs = dict(state.inputs)
     for other in inputs:
+        cells = np.array(inputs[other], object)
         for along in [i for i, word in enumerate(axis_words(mechanism, state, other)) if word == words[axis]]:
-            inputs[other] = _resized(inputs[other], along, by, other, other in trained)
-    return fit_masks(replace(state, inputs=inputs, edits={}), mechanism)
-
-
-def _resized(nested: Any, axis: int, by: int, name: str, trained: bool) -> Any:
-    if axis:
-        return [_resized(part, axis - 1, by, name, trained) for part in nested]
-    if by < 0:
-        if len(nested) < 2:
-            raise CellError(f"{name}: one is the least there can be.", name)
-        return nested[:-1]
-    return [*nested, _filled(nested[-1], "0" if trained else "1")]
-
-
-def _filled(like: Any, text: str) -> Any:
-    return [_filled(part, text) for part in like] if isinstance(like, list) else text
+            if by > 0:
+                last = np.take(cells, [-1], along)
+                new = np.full_like(last, "0" if other in trained else "1")
+                cells = np.concatenate([cells, new], along)
+            elif cells.shape[along] < 2:
+                raise CellError(f"{other}: one is the least there can be.", other)
+            else:
+                cells = np.delete(cells, -1, along)
+        inputs[other] = cells.tolist()
+    return resize_masks(replace(state, inputs=inputs, edits={}), mechanism)
 
 
 # --- masks --------------------------------------------------------------------------------------------
-def with_mask_cells(state: State, name: str) -> State:
+def add_mask_cells(state: State, name: str) -> State:
     """The state with a mask of cells that can be typed: as it is now, as large as the scores, 1 where new.
 
     >>> inputs = {"tokens": "1 2; 0 1"}
     >>> state = read_state({"mechanism": "self-attention", "inputs": inputs, "options": {"mask": "causal"}})
-    >>> with_mask_cells(state, "mask").inputs["mask"]
+    >>> add_mask_cells(state, "mask").inputs["mask"]
     [['1', '0'], ['1', '1']]
     """
     inputs, options = dict(state.inputs), dict(state.options)
     before, choice = np.array(inputs.pop(name, [[]]), object), options.pop(name, "")
-    trace = work(replace(state, inputs=inputs, options=options, edits={})).trace
+    trace = solve(replace(state, inputs=inputs, options=options, edits={})).trace
     paths = (p for p in trace.steps if p.endswith("scores") and ("cross" in p) == (name == "memory_mask"))
     if name not in trace.mechanism.options or not (path := next(paths, "")):
         raise CellError(f"{trace.mechanism.slug} takes no {name} of cells.", name)
@@ -322,8 +310,8 @@ def with_mask_cells(state: State, name: str) -> State:
     return replace(state, inputs={**inputs, name: typed}, options=options, edits={})
 
 
-def fit_masks(state: State, mechanism: Mechanism) -> State:
+def resize_masks(state: State, mechanism: Mechanism) -> State:
     """The state with its typed masks made as large as the scores."""
     for name in (name for name in MASKS if name in state.inputs and name in mechanism.options):
-        state = with_mask_cells(state, name)
+        state = add_mask_cells(state, name)
     return state

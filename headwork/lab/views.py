@@ -4,18 +4,18 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from headwork.documents.formats.html import Card, Frame
+from headwork.documents.formats.html import Frame, ValueCard
 from headwork.documents.formulas import mathml, plain_formula
-from headwork.documents.writing import with_infinity
-from headwork.lab.sentences import overview
-from headwork.lab.states import MASKS, State, WorkedState, axis_words
+from headwork.documents.number_format import with_infinity
+from headwork.lab.sentences import describe_attention
+from headwork.lab.states import MASKS, SolvedState, State, axis_words
 from headwork.note import Mechanism
 from headwork.numbers.graph import operations_between
 from headwork.numbers.options import literal_choices
 from headwork.numbers.typed import SymbolInDecimals, read_number
 from headwork.readings import Trace
 from headwork.readings.assembling import HARD_RULE, TOKEN_AXES
-from headwork.readings.showing import trace_values
+from headwork.readings.trace_document import trace_values
 
 # From the plain mean to hard attention, for the slider; what is typed is put among them.
 BETAS = (
@@ -24,15 +24,15 @@ BETAS = (
 )
 
 
-def view(worked: WorkedState) -> dict[str, Any]:
+def view(solved: SolvedState) -> dict[str, Any]:
     """The whole canvas of a worked state, as JSON."""
-    trace, state = worked.trace, worked.state
+    trace, state = solved.trace, solved.state
     block = trace_values(trace)
-    cards = [Card.of(value, False, 0) for value in block.every()]
+    cards = [ValueCard.of(value, False, 0) for value in block.all_values()]
     frame = Frame(block, cards)
     # What a step reads is asked of the trace before an edit: an edited step reads nothing.
     sources = {
-        value.path: _sources(worked.before.get(value.path, trace), value.path) for value in trace.all_values()
+        value.path: _sources(solved.before.get(value.path, trace), value.path) for value in trace.all_values()
     }
     columns = _columns(trace, sources)
     values = []
@@ -61,12 +61,12 @@ def view(worked: WorkedState) -> dict[str, Any]:
         "values": values,
         "options": list(_options(trace, state)),
         "warnings": trace.warnings,
-        "sentence": overview(worked),
+        "sentence": describe_attention(solved),
         "exact": trace.exact,
     }
 
 
-def _matrix(frame: Frame, card: Card, matrix: Any) -> dict[str, Any]:
+def _matrix(frame: Frame, card: ValueCard, matrix: Any) -> dict[str, Any]:
     """The numbers of a matrix: as shown, exactly, their tint, and in full precision."""
     every = frame.values[card.value.name].values
 
@@ -75,7 +75,7 @@ def _matrix(frame: Frame, card: Card, matrix: Any) -> dict[str, Any]:
             return None
         number = every[index]
         whole = number if number is None or math.isfinite(number) else str(number).replace("inf", "Infinity")
-        return [cell.decimal, str(cell.exact), "odd" if cell.odd else cell.heat, whole]
+        return [cell.decimal, str(cell.exact), "odd" if cell.not_finite else cell.heat, whole]
 
     grid = zip(frame.grid(card, matrix), matrix.cells(), strict=True)
     return {
@@ -129,29 +129,29 @@ def controls(mechanism: Mechanism, given: Any, trace: Trace | None = None) -> It
     texts = trace.option_texts() if trace else {}
     for name, parameter in mechanism.options.items():
         marks = str(getattr(hints[name], "__metadata__", "")) + str(hints[name])
-        usual = "" if parameter.default in (parameter.empty, None) else str(parameter.default)
-        control = {"name": name, "value": str(given.get(name, usual)), "text": texts.get(name, usual)}
+        default = "" if parameter.default in (parameter.empty, None) else str(parameter.default)
+        control = {"name": name, "value": str(given.get(name, default)), "text": texts.get(name, default)}
         if choices := literal_choices(hints[name]):
             none = [] if control["value"] in choices and parameter.default is not None else ["none"]
             yield {**control, "kind": "choice", "choices": [*none, *map(str, choices)]}
         elif "mask" in marks:
             yield {**control, "kind": "choice", "choices": ["none", "causal", "matrix"]}
         elif name == "beta":
-            stops, at = _stops(str(given.get(name) or _usual_beta(trace)))
+            stops, at = _slider_stops(str(given.get(name) or _default_beta(trace)))
             labels = list(map(with_infinity, stops))
             yield {**control, "kind": "slider", "stops": stops, "labels": labels, "at": at}
         else:
             yield {**control, "kind": "number"}
 
 
-def _usual_beta(trace: Trace | None) -> str:
+def _default_beta(trace: Trace | None) -> str:
     """1/sqrt(d_k), as it can be typed."""
     key = None if trace is None else next((v for v in trace.steps.values() if v.path.endswith("key")), None)
     key = key or (trace.inputs.get("key") if trace else None)
     return f"1/sqrt({key.shape[-1]})" if key is not None and key.shape else "1"
 
 
-def _stops(value: str) -> tuple[list[str], int]:
+def _slider_stops(value: str) -> tuple[list[str], int]:
     """The stops of the slider with what was typed among them, and where that is.
 
     >>> _stops("0.25")[0][:5], _stops("oo")[1]

@@ -28,7 +28,7 @@ from headwork.checkpoint_files import (
 from headwork.errors import InputError, check_known
 from headwork.files import load_package_toml, parse_json
 from headwork.loading.model import SavedModel, check_parameters, check_tensors, expected_shapes
-from headwork.mechanisms.configs import VisionTransformerConfig, current_names
+from headwork.mechanisms.configs import VisionTransformerConfig, known_fields
 from headwork.mechanisms.definitions import DEFINITIONS, Definition
 from headwork.numbers import cat
 from headwork.tokenizer_files import read_tokenizer_json
@@ -59,14 +59,12 @@ def _read_config(data: Any, where: Path, *, max_layers: int) -> tuple[Definition
         raise InputError(f"{where}: not the config of a Headwork model ('format' is not '{FORMAT}').")
     check_known(f"model in {where}", str(data.get("model")), DEFINITIONS)
     definition = DEFINITIONS[data["model"]]
-    known = [entry.name for entry in fields(definition.config_class)]
-    settings = current_names(definition.config_class, data["config"])
-    for name in settings:
-        check_known(f"field of {definition.config_class.__name__} in {where}", name, known)
+    config_class = definition.config_class
+    settings = known_fields(config_class, data["config"], f"field of {config_class.__name__} in {where}")
     depth = settings.get("depth", 1)
     if isinstance(depth, int) and depth > min(max_layers, MAX_DEPTH):
         raise InputError(f"{where}: depth {depth:,}, but {PARAMETERS} holds only {max_layers} tensors.")
-    return definition, definition.config_class(**settings)
+    return definition, config_class(**settings)
 
 
 # --- other libraries' names for our parameters ----------------------------------------------------
@@ -265,10 +263,10 @@ def resize_positions(positions: Array, before: int, after: int, where: str = "po
     rows, left = np.zeros((after, before)), np.floor(centres).astype(int)
     for neighbour in left + np.arange(-1, 3)[:, None]:
         # Keys 1981, with a = -0.75 as torch has it; beyond the edge the last row is repeated.
-        near = abs(centres - neighbour)
-        inner, outer = (1.25 * near - 2.25) * near**2 + 1, ((-0.75 * near + 3.75) * near - 6) * near + 3
-        place = np.arange(after), neighbour.clip(0, before - 1)
-        np.add.at(rows, place, np.where(near <= 1, inner, outer))
+        gap = abs(centres - neighbour)
+        inner, outer = ((1.25 * gap - 2.25) * gap**2 + 1, ((-0.75 * gap + 3.75) * gap - 6) * gap + 3)
+        index = np.arange(after), neighbour.clip(0, before - 1)
+        np.add.at(rows, index, np.where(gap <= 1, inner, outer))
     grid = positions[0, 1:].reshape(before, before, -1)
     resized = np.einsum("yi,xj,ijw->yxw", rows, rows, grid).reshape(1, after**2, -1)
     return np.concatenate([positions[:, :1], resized.astype(positions.dtype)], 1)

@@ -3,10 +3,10 @@
 On numpy it is called like the torch one, and traced down to the arithmetic of each number.
 """
 
-import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from headwork.checkpoint_files import BFLOAT16, half_to_float32
 from headwork.errors import InputError, TooLarge, format_shape
 from headwork.mechanisms.definitions import MASK, TOKENS, Definition
-from headwork.mechanisms.parameters import flatten, map_tree, paths
+from headwork.mechanisms.kernels import PLAIN
+from headwork.mechanisms.parameters import flatten_tree, map_tree, parameter_paths
 from headwork.note import RUN_KEYWORDS, Note
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.tokenizer_files import PythonTokenizer
@@ -49,12 +50,12 @@ def expected_shapes(
     definition: Definition, config: Any, state: Mapping[str, Any], where: str | Path
 ) -> dict[str, ShapeTensor]:
     """The parameters that a file of this model holds; a config that asks for much more is refused."""
-    left = sum(math.prod(value.shape) for value in state.values()) + MAX_UNSAVED_VALUES
+    remaining = sum(math.prod(value.shape) for value in state.values()) + MAX_UNSAVED_VALUES
     shapes, work = {}, OperationCount()
-    for name, initial in flatten(definition.parameters(config)).items():
+    for name, initial in flatten_tree(definition.parameters(config)).items():
         count = math.prod(initial.shape)
-        left -= count
-        if left < 0:
+        remaining -= count
+        if remaining < 0:
             raise TooLarge(
                 f"{where}: the config asks for {count:,} numbers at once, more than its file holds."
             )
@@ -114,7 +115,7 @@ class LoadedModel:
         arrays = {name: half_to_float32(values) for name, values in saved.parameters.items()}
         self.dtype = np.result_type(*arrays.values())
         template = self.definition.parameters(self.config)
-        labels = paths(template)
+        labels = parameter_paths(template)
 
         def filled(name: str, initial: Any) -> HandTensor:
             values = arrays.get(name)
@@ -127,13 +128,11 @@ class LoadedModel:
     @property
     def parameters(self) -> dict[str, NDArray[Any]]:
         """Every parameter by its path, as the arithmetic of a cell names it."""
-        return {leaf.label: leaf.array for leaf in flatten(self.tree).values()}
+        return {leaf.label: leaf.array for leaf in flatten_tree(self.tree).values()}
 
     @property
     def input_names(self) -> list[str]:
-        return [
-            name for name in inspect.signature(self.definition.function).parameters if name not in INTERNAL
-        ]
+        return [name for name in signature(self.definition.function).parameters if name not in INTERNAL]
 
     def __call__(self, *inputs: Any, **more: Any) -> NDArray[Any]:
         name = self.definition.name
@@ -142,7 +141,7 @@ class LoadedModel:
 
     def tensors(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """Inputs as the body takes them: the numbers of tokens are whole, all others decimals."""
-        for parameter in inspect.signature(self.definition.function).parameters.values():
+        for parameter in signature(self.definition.function).parameters.values():
             if parameter.default is parameter.empty and parameter.name not in (*INTERNAL, *named):
                 raise InputError(f"{self.definition.name}: no {parameter.name}. Give an array.")
         cards = {card.name: card.axes for card in self.definition.inputs}
@@ -151,8 +150,8 @@ class LoadedModel:
         def tensor(name: str, value: Any) -> Any:
             try:
                 array = value.array if isinstance(value, HandTensor) else np.asarray(value)
-                whole = name in numbers and array.dtype.kind in "iu"  # decimals are refused later, in words
-                return HandTensor(array.astype(np.int64 if whole else self.dtype), label=name)
+                integer = name in numbers and array.dtype.kind in "iu"  # decimals are refused later, in words
+                return HandTensor(array.astype(np.int64 if integer else self.dtype), label=name)
             except (TypeError, ValueError):
                 raise InputError(f"{self.definition.name}: {name} is not an array of numbers.") from None
 
@@ -167,7 +166,10 @@ class LoadedModel:
             name: tuple(map(HandTensor, pair))
             for name, pair in self.definition.hashed_inputs(self.config, *arrays).items()
         }
-        result: HandTensor = self.definition.function(self.tree, self.config, **named, **hashed, note=note)
+        kernels = PLAIN.with_note(note)
+        result: HandTensor = self.definition.function(
+            self.tree, self.config, **named, **hashed, kernels=kernels
+        )
         return result
 
 

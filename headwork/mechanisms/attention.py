@@ -12,7 +12,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from headwork.errors import InputError, format_shape
-from headwork.mechanisms.parameters import AttentionParameters, input_cards
+from headwork.mechanisms.parameters import AttentionParameters, group_parameters, input_cards
 from headwork.note import Input, Note, Step, mechanism, silent, steps_of
 from headwork.numbers import exponentials_may_overflow
 
@@ -51,8 +51,8 @@ def hardmax(scores: Tensor) -> Tensor:
     >>> hardmax(HandTensor(np.array([1.0, 3.0, 3.0]))).array.tolist()
     [0.0, 0.5, 0.5]
     """
-    top = scores.amax(-1, keepdim=True)
-    winners = (scores + TIE_TOLERANCE * top.abs() >= top).to(scores)
+    largest = scores.amax(-1, keepdim=True)
+    winners = (scores + TIE_TOLERANCE * largest.abs() >= largest).to(scores)
     return winners / winners.sum(-1, keepdim=True)
 
 
@@ -215,18 +215,16 @@ def steps_per_head(attention: Callable[..., Tensor]) -> tuple[Step, ...]:
     return tuple(replace(each, axes=f"head {each.axes}".replace(" width", " head_width")) for each in steps)
 
 
-@mechanism(*MULTI_HEAD_CARDS, *steps_per_head(attention), *JOINED_STEPS)
+@mechanism(
+    *MULTI_HEAD_CARDS,
+    *steps_per_head(attention),
+    *JOINED_STEPS,
+    gather=partial(group_parameters, AttentionParameters),
+)
 def multi_head_attention(
     tokens: Tensor,
-    W_q: Tensor = None,
-    W_k: Tensor = None,
-    W_v: Tensor = None,
-    W_o: Tensor = None,
+    parameters: AttentionParameters,
     memory: Tensor = None,
-    b_q: Tensor = None,
-    b_k: Tensor = None,
-    b_v: Tensor = None,
-    b_o: Tensor = None,
     *,
     heads: int,
     beta: Scalar = None,
@@ -236,18 +234,15 @@ def multi_head_attention(
 ) -> Tensor:
     """Several heads attend side by side; each matrix is split into as many blocks as there are heads."""
     attend = partial(attention, beta=beta, mask=mask)
-    parameters = AttentionParameters(W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o)
-    return attend_per_head(
-        tokens, parameters, memory, attend=attend, heads=heads, convention=convention, note=note
-    )
+    return attend_per_head(tokens, parameters, memory, attend, heads=heads, convention=convention, note=note)
 
 
 def attend_per_head(
     tokens: Tensor,
     parameters: AttentionParameters,
     memory: Tensor,
-    *,
     attend: Callable[..., Tensor],
+    *,
     heads: int,
     convention: Convention,
     note: Note,
@@ -268,19 +263,23 @@ def attend_per_head(
 
     heads_first = (part.transpose(-3, -2) for part in (query, key, value))
     outputs = attend(*heads_first, note=silent if note is silent else per_head)
-    together = note("per head", outputs.transpose(-3, -2))
-    joined = note("joined", together.reshape(*together.shape[:-2], together.shape[-2] * together.shape[-1]))
+    stacked = note("per head", outputs.transpose(-3, -2))
+    joined = note("joined", stacked.reshape(*stacked.shape[:-2], stacked.shape[-2] * stacked.shape[-1]))
     return note("output", affine(joined, p.W_o, p.b_o, "o"))
+
+
+def check_heads(where: str, width: int, heads: int) -> None:
+    if heads < 1 or width % heads:
+        raise InputError(
+            f"{where}: width {width} cannot be cut into {heads} heads of one size. "
+            f"Choose a number of heads that divides {width}."
+        )
 
 
 def split_heads(rows: Tensor, heads: int) -> Tensor:
     """Rows of width heads * head_width, split into heads."""
     width = rows.shape[-1]
-    if heads < 1 or width % heads:
-        raise InputError(
-            f"multi-head attention: width {width} cannot be cut into {heads} heads of one size. "
-            f"Choose a number of heads that divides {width}."
-        )
+    check_heads("multi-head attention", width, heads)
     return rows.reshape(*rows.shape[:-1], heads, width // heads)
 
 

@@ -1,18 +1,27 @@
 """Configs of models: frozen, keyword-only, checked when they are made; nothing here needs torch."""
 
+import math
+import operator
 from collections import ChainMap
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, get_type_hints
 
-from headwork.errors import InputError, unknown_name
+from headwork.errors import InputError, check_known
+from headwork.mechanisms.attention import check_heads
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.kernels import AttentionKind, CellKind
 from headwork.mechanisms.layers import NormalisationPlacement
+from headwork.numbers.options import literal_choices
 
 MAX_COUNT = 2**31  # what no count of a config reaches
 Backend = Literal["plain", "fused", "native"]  # native: fused, with blocks in C++ where they fit
 PositionKind = Literal["learned", "sinusoidal"]
+
+
+# Bounds of numbers: those of a count and of a fraction hold where a field has none of its own.
+COMPARISONS = {"at least": operator.ge, "above": operator.gt, "below": operator.lt, "at most": operator.le}
+COUNT, FRACTION = {"at least": 1, "below": MAX_COUNT}, {"at least": 0, "below": 1}
 
 
 def current_names(config_class: type, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,6 +41,14 @@ def current_names(config_class: type, fields: Mapping[str, Any]) -> dict[str, An
     return {names.get(name, name): value for name, value in fields.items()}
 
 
+def known_fields(config_class: type, data: Mapping[str, Any], what: str = "field") -> dict[str, Any]:
+    """The fields of a config under their current names; one that is unknown is refused by its name."""
+    settings = current_names(config_class, data)
+    for name in settings:
+        check_known(what, name, [entry.name for entry in fields(config_class)])
+    return settings
+
+
 class ConfigMeta(type):
     """Lets a config be made with the old names of its fields."""
 
@@ -39,31 +56,43 @@ class ConfigMeta(type):
         return super().__call__(**current_names(cls, fields))
 
 
+def bounded(default: float, **bounds: float) -> Any:
+    """A field with its bounds, such as ``at_least=1, below=9``; a whole number where its type is int."""
+    return field(default=default, metadata={word.replace("_", " "): bound for word, bound in bounds.items()})
+
+
+def check_fields(config: Any, where: str) -> None:
+    """Refuse a field that is not of its type, not one of its choices, or not within its bounds.
+
+    A whole number without bounds of its own is a count, another number a fraction.
+    """
+    hints = get_type_hints(type(config))
+    for entry in fields(config):
+        value, hint, name = getattr(config, entry.name), hints[entry.name], f"{where}: {entry.name}"
+        if hint in (int, float):
+            bounds = entry.metadata or (COUNT if hint is int else FRACTION)
+            is_number = isinstance(value, (int, hint)) and not isinstance(value, bool) and value < math.inf
+            if not is_number or not all(COMPARISONS[word](value, bound) for word, bound in bounds.items()):
+                kind = "a whole number" if hint is int else "a number"
+                limits = " and ".join(f"{word} {bound:,}" for word, bound in bounds.items())
+                raise InputError(f"{name} is {value!r}. Give {kind}, {limits}.")
+        elif isinstance(hint, type) and not isinstance(value, hint):
+            words = {str: "text", bool: "true or false"}
+            raise InputError(f"{name} is {value!r}. Expected {words.get(hint, hint.__name__)}.")
+        elif choices := literal_choices(hint):
+            check_known(name, value, choices)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Config(metaclass=ConfigMeta):
-    """Plain fields, checked when it is made: choices by their names, counts at least 1, shares below 1."""
+    """Plain fields, checked when it is made."""
 
     OLD_NAMES: ClassVar[dict[str, str]] = {"kernel": "backend"}
-    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ()  # counts that may be 0
 
     backend: Backend = "plain"
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
-        for entry in fields(self):
-            value, kind = getattr(self, entry.name), hints[entry.name]
-            minimum = 0 if entry.name in self.MAY_BE_ZERO else 1
-            field = f"{type(self).__name__}: {entry.name}"
-            if get_origin(kind) is Literal and value not in get_args(kind):
-                raise unknown_name(field, value, get_args(kind))
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            if kind is int and not (whole and minimum <= value < MAX_COUNT):
-                most = f" and below {MAX_COUNT:,}" if whole and value >= MAX_COUNT else ""
-                raise InputError(f"{field} is {value!r}. Give a whole number, at least {minimum}{most}.")
-            if kind is bool and not isinstance(value, bool):
-                raise InputError(f"{field} is {value!r}. Give true or false.")
-            if kind is float and not (isinstance(value, (int, float)) and 0 <= value < 1):
-                raise InputError(f"{field} is {value!r}. Give a number from 0 up to but not including 1.")
+        check_fields(self, type(self).__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +112,7 @@ class TransformerConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.width % self.heads:
-            raise InputError(
-                f"{type(self).__name__}: width {self.width} cannot be cut into {self.heads} heads of one "
-                f"size. Choose a number of heads that divides {self.width}."
-            )
+        check_heads(type(self).__name__, self.width, self.heads)
 
     @property
     def ends_normalised(self) -> bool:
@@ -163,11 +188,9 @@ class VisionTransformerConfig(TransformerConfig):
 class TextEncoderConfig(TokensConfig):
     """``token_types`` 0 is none."""
 
-    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ("token_types",)
-
     max_length: int = 512
     embedding_normalisation: bool = False
-    token_types: int = 0
+    token_types: int = bounded(0, at_least=0, below=MAX_COUNT)
     hidden: int = 256
     depth: int = 2
 
@@ -181,14 +204,13 @@ class TextClassifierConfig(TextEncoderConfig):
     """
 
     OLD_NAMES: ClassVar[dict[str, str]] = {"phrases": "ngrams"}
-    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ("token_types", "ngrams")
 
     encoder: Literal["transformer", "plain", "lstm", "gru", "convolution"] = "transformer"
     bidirectional: bool = False
     classes: int = 2
     pooling: Literal["mean", "first"] = "mean"
     word_dropout: float = 0.0
-    ngrams: int = 0
+    ngrams: int = bounded(0, at_least=0, below=MAX_COUNT)
 
 
 @dataclass(frozen=True, kw_only=True)

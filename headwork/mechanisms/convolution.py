@@ -55,12 +55,12 @@ def _grouped_product(windows: Tensor, kernel: Tensor, groups: int, name: str) ->
             f"{channels // max(groups, 1)} input channels, and a number of output channels that {groups} "
             f"divides; the kernel has {outputs} output and {inner} input channels."
         )
-    share, produced = channels // groups, outputs // groups
+    inputs_each, outputs_each = channels // groups, outputs // groups
     results = []
     for g in range(groups):
-        rows = windows[..., g * share : (g + 1) * share, :, :].transpose(-3, -2)
-        rows = rows.reshape(*rows.shape[:-2], share * taps)
-        matrix = kernel[g * produced : (g + 1) * produced].reshape(produced, share * taps)
+        rows = windows[..., g * inputs_each : (g + 1) * inputs_each, :, :].transpose(-3, -2)
+        rows = rows.reshape(*rows.shape[:-2], inputs_each * taps)
+        matrix = kernel[g * outputs_each : (g + 1) * outputs_each].reshape(outputs_each, inputs_each * taps)
         results.append((rows @ matrix.mT).mT)
     return results[0] if groups == 1 else cat(results, -2)
 
@@ -131,22 +131,22 @@ def _convolve(
 ) -> Tensor:
     """The convolution along the last axis, or the last two; a kernel of so many axes has one channel."""
     axes = 1 if name == "convolution-1d" else 2
-    plain = len(kernel.shape) == axes
-    if plain and len(values.shape) == axes:
+    single_channel = len(kernel.shape) == axes
+    if single_channel and len(values.shape) == axes:
         values = values.unsqueeze(0)
-    if plain:
+    if single_channel:
         kernel = kernel.unsqueeze(0).unsqueeze(0)
     sizes = kernel.shape[2:]
     for axis, size in enumerate(sizes, -axes):
         kernel_positions(name, values.shape[axis], size, stride, padding)
         values = pad(values, padding, axis)
     windows = _windows(values, sizes, stride)
-    places = windows.shape[-2 * axes : -axes]
-    flat = windows.reshape(*windows.shape[: -2 * axes], prod(places), prod(sizes))
+    output_sizes = windows.shape[-2 * axes : -axes]
+    flat = windows.reshape(*windows.shape[: -2 * axes], prod(output_sizes), prod(sizes))
     result = _grouped_product(flat, kernel.reshape(*kernel.shape[:2], prod(sizes)), groups, name)
     result = result if bias is None else result + bias.unsqueeze(-1)
-    result = result.reshape(*result.shape[:-1], *places)
-    return result.squeeze(-1 - axes) if plain else result
+    result = result.reshape(*result.shape[:-1], *output_sizes)
+    return result.squeeze(-1 - axes) if single_channel else result
 
 
 def _windows(values: Tensor, sizes: Sequence[int], stride: int) -> Tensor:
@@ -188,8 +188,8 @@ def _shifted_kernel_row(kernel: Tensor, start: int, length: int) -> Tensor:
     size = kernel.shape[-1]
     first, last = max(0, -start), size - max(0, start + size - length)
     inner = kernel[min(first, size) : max(first, last)] if first < last else kernel[:0]
-    before = min(max(0, start), length)
-    parts = [kernel.new_zeros(before), inner, kernel.new_zeros(length - before - inner.shape[-1])]
+    leading = min(max(0, start), length)
+    parts = [kernel.new_zeros(leading), inner, kernel.new_zeros(length - leading - inner.shape[-1])]
     return cat([part for part in parts if part.shape[-1]], 0)
 
 
@@ -262,8 +262,8 @@ def patches(image: Tensor, *, size: int, note: Note = silent) -> Tensor:
     rows, columns = height // size, width // size
     grid = image.reshape(*batch, channels, rows, size, columns, size)
     # channel, row, inner row, column, inner column -> row, column, channel, inner row, inner column
-    moved = grid.transpose(-5, -4).transpose(-4, -2).transpose(-3, -2)
-    return note("output", moved.reshape(*batch, rows * columns, channels * size * size))
+    permuted = grid.transpose(-5, -4).transpose(-4, -2).transpose(-3, -2)
+    return note("output", permuted.reshape(*batch, rows * columns, channels * size * size))
 
 
 @mechanism(
@@ -284,5 +284,5 @@ def patches_inverse(rows: Tensor, *, size: int, columns: int, note: Note = silen
         )
     channels = features // (size * size)
     grid = rows.reshape(*batch, count // columns, columns, channels, size, size)
-    moved = grid.transpose(-3, -2).transpose(-4, -2).transpose(-5, -4)
-    return note("output", moved.reshape(*batch, channels, count // columns * size, columns * size))
+    permuted = grid.transpose(-3, -2).transpose(-4, -2).transpose(-5, -4)
+    return note("output", permuted.reshape(*batch, channels, count // columns * size, columns * size))

@@ -24,13 +24,13 @@ Check = Callable[..., None]  # (name of the model, config, *inputs, look=whether
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """A whole model. ``function(parameters, config, *inputs, note=, drop=, kernels=)`` is its body."""
+    """A whole model. ``function(parameters, config, *inputs, kernels=)`` is its body."""
 
     name: str  # as saved folders have it
     slug: str  # its short name, as in `headwork sizes model vision`
     config_class: type[Any]
     function: Callable[..., Any]
-    parameters: Callable[[Any], Any]  # a config -> its tree of ``Initial``
+    parameters: Callable[[Any], Any]  # a config -> its tree of ``Spec``
     steps: Callable[[Any], tuple[Step, ...]]  # a config -> the cards of its steps; ``block *`` is each block
     inputs: tuple[Input, ...]
     # A classifier's: the name of an architecture -> the fields of its config.
@@ -65,10 +65,9 @@ def model(slug: str, parameters: Any, steps: Any, *inputs: Input, **more: Any) -
 
     def register(function: Any) -> Any:
         name, config_class = function.__name__.title().replace("_", ""), function.__annotations__["config"]
-        entries: dict[str, Any] = {"parameters": parameters, "steps": steps, "inputs": inputs, **more}
-        DEFINITIONS[name] = Definition(
-            name=name, slug=slug, config_class=config_class, function=function, **entries
-        )
+        entries: dict[str, Any] = {"slug": slug, "config_class": config_class, "inputs": inputs, **more}
+        definition = Definition(name=name, function=function, parameters=parameters, steps=steps, **entries)
+        DEFINITIONS[name] = definition
         return function
 
     return register
@@ -105,12 +104,10 @@ def classifier_config(task: Task, architecture: str, **fields: Any) -> Config:
     >>> classifier_config("vision", "gru", width=8).cell
     'gru'
     """
-    settings = {
-        name: (entry, own) for entry in _classifiers(task) for name, own in entry.architectures.items()
-    }
-    check_known({"vision": "image model", "text": "text model"}[task], architecture, settings)
-    entry, own = settings[architecture]
-    config: Config = entry.config_class(**{**own, **fields})
+    known = {name: entry for entry in _classifiers(task) for name in entry.architectures}
+    check_known({"vision": "image model", "text": "text model"}[task], architecture, known)
+    entry = known[architecture]
+    config: Config = entry.config_class(**{**entry.architectures[architecture], **fields})
     return config
 
 
@@ -123,8 +120,8 @@ def check_tokens(
     def shape(tensor: Tensor) -> str:
         return format_shape(tensor.shape, TOKENS.axes)
 
-    whole = not (tokens.is_floating_point() if hasattr(tokens, "is_meta") else tokens.dtype.kind == "f")
-    if len(tokens.shape) != 2 or not whole:
+    integers = not (tokens.is_floating_point() if hasattr(tokens, "is_meta") else tokens.dtype.kind == "f")
+    if len(tokens.shape) != 2 or not integers:
         raise InputError(
             f"{name}: tokens are {shape(tokens)} of {tokens.dtype}. Give whole numbers, one row per sequence."
         )
@@ -137,9 +134,9 @@ def check_tokens(
         )
     if not values:
         return
-    least, most = int(tokens.min()), int(tokens.max())
-    if least < 0 or most >= config.vocabulary:
-        wrong = most if most >= config.vocabulary else least
+    smallest, largest = int(tokens.min()), int(tokens.max())
+    if smallest < 0 or largest >= config.vocabulary:
+        wrong = largest if largest >= config.vocabulary else smallest
         raise InputError(
             f"{name}: token {wrong} is beyond the vocabulary of {config.vocabulary}, counted from 0."
         )

@@ -25,8 +25,7 @@ from headwork.mechanisms.convolution import patches
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.kernels import CellKind, Kernels, Twins
 from headwork.mechanisms.linear import Features, check_chunks
-from headwork.mechanisms.parameters import ConvolutionParameters, RecurrentParameters
-from headwork.note import Note, silent
+from headwork.mechanisms.parameters import AttentionParameters, ConvolutionParameters, RecurrentParameters
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Scalar = None, mask: Mask = None) -> Tensor:
@@ -44,15 +43,15 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Scalar = None,
     if isinstance(beta, Tensor):
         query, beta = query * beta, 1.0
     queries, keys = query.shape[-2], key.shape[-2]
-    short = _compiling() and keys <= FEW_KEYS
-    if isinstance(mask, str) and queries == keys and not short:
+    few_keys = _compiling() and keys <= FEW_KEYS
+    if isinstance(mask, str) and queries == keys and not few_keys:
         return functional.scaled_dot_product_attention(query, key, value, is_causal=True, scale=beta)
     allowed = mask
     if isinstance(mask, str):
         allowed = torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril(keys - queries)
     elif mask is not None:
         allowed = mask != 0
-    if short:
+    if few_keys:
         scores = (query * (query.shape[-1] ** -0.5 if beta is None else beta)) @ key.mT
         weights: Tensor = _softmax(scores if allowed is None else scores.masked_fill(~allowed, -math.inf))
         return weights @ value
@@ -142,25 +141,18 @@ def _projected(
     """Rows through several matrices in one product, where all are present, with all biases or none."""
     present, added = [m for m in matrices if m is not None], [b for b in biases if b is not None]
     if len(present) < len(matrices) or len(added) not in (0, len(biases)):
-        straight = [rows if m is None else functional.linear(rows, m) for m in matrices]
-        return [r if b is None else r + b for r, b in zip(straight, biases, strict=True)]
+        separate = [rows if m is None else functional.linear(rows, m) for m in matrices]
+        return [r if b is None else r + b for r, b in zip(separate, biases, strict=True)]
     if len(present) == 1:
         return [_affine(rows, present[0], biases[0])]
-    together = _affine(rows, torch.cat(present), torch.cat(added) if added else None)
-    return list(torch.split(together, [m.shape[0] for m in present], -1))
+    product = _affine(rows, torch.cat(present), torch.cat(added) if added else None)
+    return list(torch.split(product, [m.shape[0] for m in present], -1))
 
 
 def multi_head_attention(
     tokens: Tensor,
-    W_q: Tensor | None = None,
-    W_k: Tensor | None = None,
-    W_v: Tensor | None = None,
-    W_o: Tensor | None = None,
+    parameters: AttentionParameters,
     memory: Tensor | None = None,
-    b_q: Tensor | None = None,
-    b_k: Tensor | None = None,
-    b_v: Tensor | None = None,
-    b_o: Tensor | None = None,
     *,
     heads: int,
     beta: Scalar = None,
@@ -170,19 +162,20 @@ def multi_head_attention(
     """The twin of ``mechanisms.multi_head_attention``, and with kind="linear" of its linear form (elu+1).
 
     >>> x = torch.eye(2)[:1]
-    >>> multi_head_attention(x, heads=2).tolist()
+    >>> multi_head_attention(x, AttentionParameters(), heads=2).tolist()
     [[1.0, 0.0]]
     """
+    p = parameters
     if memory is None:
-        parts = _projected(tokens, (W_q, W_k, W_v), (b_q, b_k, b_v))
+        parts = _projected(tokens, (p.W_q, p.W_k, p.W_v), (p.b_q, p.b_k, p.b_v))
     else:
-        parts = _projected(tokens, (W_q,), (b_q,)) + _projected(memory, (W_k, W_v), (b_k, b_v))
+        parts = _projected(tokens, (p.W_q,), (p.b_q,)) + _projected(memory, (p.W_k, p.W_v), (p.b_k, p.b_v))
     query, key, value = (split_heads(part, heads).transpose(-3, -2) for part in parts)
     if kind == "linear":
         outputs = linear_attention(query, key, value, features="elu+1", mask=mask)
     else:
         outputs = attention(query, key, value, beta=beta, mask=mask)
-    return _projected(outputs.transpose(-3, -2).flatten(-2), (W_o,), (b_o,))[0]
+    return _projected(outputs.transpose(-3, -2).flatten(-2), (p.W_o,), (p.b_o,))[0]
 
 
 def layer_normalisation(
@@ -258,7 +251,7 @@ def recurrent(inputs: Tensor, W_x: Tensor, W_h: Tensor, *biases: Tensor, cell: C
 
 # --- the twins as the kernels of a model ------------------------------------------------------------
 class FusedKernels(Kernels):
-    """They leave ``note`` alone: a model refuses it beforehand."""
+    """They note no steps: a model refuses a note beforehand."""
 
     skips_unused_outputs = True
     twins: ClassVar[Twins] = {
@@ -272,12 +265,10 @@ class FusedKernels(Kernels):
         plain.max_pooling: max_pooling,
     }
 
-    def patch_embedding(self, images: Tensor, p: ConvolutionParameters, *, note: Note = silent) -> Tensor:
+    def patch_embedding(self, images: Tensor, p: ConvolutionParameters) -> Tensor:
         return patch_embedding(images, p.filters, p.bias)
 
-    def recurrent(
-        self, inputs: Tensor, p: RecurrentParameters, *, cell: CellKind, note: Note = silent
-    ) -> Tensor:
+    def recurrent(self, inputs: Tensor, p: RecurrentParameters, *, cell: CellKind) -> Tensor:
         # The compiler takes the unrolled steps, but not torch's own recurrent kernels; an exported graph has
         # one operation for a whole recurrence, but not for the plain one.
         exported = torch.compiler.is_exporting() and cell != "plain"

@@ -26,7 +26,7 @@ def _features(rows: Tensor, features: Features) -> Tensor:
     return rows if features == "none" else functional.elu(rows) + 1
 
 
-def _through_features(gradient: Tensor, phi: Tensor, features: Features) -> Tensor:
+def _feature_gradient(gradient: Tensor, phi: Tensor, features: Features) -> Tensor:
     """Through the feature map: elu(x) + 1 has slope 1 above 1 and its own value below."""
     return gradient if features == "none" else gradient * phi.clamp(max=1)
 
@@ -66,7 +66,7 @@ class LinearAttentionFunction(torch.autograd.Function):
             phi = _features(query[..., at, :], ctx.features)
             h = gradient[..., at, :] / (phi @ total.mT)
             r = (h * output[..., at, :]).sum(-1, keepdim=True)
-            grad_query[..., at, :] = _through_features(h @ state.mT - r * total, phi, ctx.features)
+            grad_query[..., at, :] = _feature_gradient(h @ state.mT - r * total, phi, ctx.features)
             grad_state = grad_state + phi.mT @ h
             grad_total = grad_total - r.mT @ phi
         for at in _blocks(key.shape[-2], BLOCK):
@@ -75,15 +75,15 @@ class LinearAttentionFunction(torch.autograd.Function):
             to_values = phi @ grad_state
             if mask is not None:
                 grad_phi, to_values = grad_phi * mask[..., at, :], to_values * mask[..., at, :]
-            grad_key[..., at, :] = _through_features(grad_phi, phi, ctx.features)
+            grad_key[..., at, :] = _feature_gradient(grad_phi, phi, ctx.features)
             grad_value[..., at, :] = to_values
         return grad_query, grad_key, grad_value, None, None
 
 
 def _chunks(rows: Tensor, chunk: int) -> Tensor:
     """Rows (..., token, width) as chunks (..., chunk, token, width), the last filled up with zeros."""
-    short = -rows.shape[-2] % chunk
-    rows = functional.pad(rows, (0, 0, 0, short)) if short else rows
+    missing = -rows.shape[-2] % chunk
+    rows = functional.pad(rows, (0, 0, 0, missing)) if missing else rows
     return rows.reshape(*rows.shape[:-2], -1, chunk, rows.shape[-1])
 
 
@@ -99,8 +99,8 @@ def _exclusive_cumsum(start: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
 
 def _reverse_exclusive_cumsum(start: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
     """The same from the other end: the sum of all chunks after each one."""
-    sums_after, rest = _exclusive_cumsum(start, sums.flip(-3))
-    return sums_after.flip(-3), rest
+    sums_after, end = _exclusive_cumsum(start, sums.flip(-3))
+    return sums_after.flip(-3), end
 
 
 class CausalLinearAttentionFunction(torch.autograd.Function):
@@ -111,7 +111,7 @@ class CausalLinearAttentionFunction(torch.autograd.Function):
         ctx: Any, query: Tensor, key: Tensor, value: Tensor, features: Features, chunk: int
     ) -> Tensor:
         length, size = query.shape[-2], max(BLOCK // chunk, 1) * chunk
-        output, below = torch.empty_like(value), torch.empty_like(value[..., :1])
+        output, divisors = torch.empty_like(value), torch.empty_like(value[..., :1])
         state = value.new_zeros(*key.shape[:-2], key.shape[-1], value.shape[-1])
         total = key.new_zeros(*key.shape[:-2], 1, key.shape[-1])
         states, totals = [], []
@@ -125,33 +125,33 @@ class CausalLinearAttentionFunction(torch.autograd.Function):
             scores = (q @ k.mT).tril()
             count = at.stop - at.start
             sums = _rows(q @ totals_before.mT + scores.sum(-1, keepdim=True), count)
-            below[..., at, :] = sums
+            divisors[..., at, :] = sums
             output[..., at, :] = _rows(q @ before + scores @ v, count) / sums
-        ctx.save_for_backward(query, key, value, output, below, torch.stack(states), torch.stack(totals))
+        ctx.save_for_backward(query, key, value, output, divisors, torch.stack(states), torch.stack(totals))
         ctx.features, ctx.chunk, ctx.size = features, chunk, size
         return output
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, output, below, states, totals = ctx.saved_tensors
+        query, key, value, output, divisors, states, totals = ctx.saved_tensors
         grad_query, grad_key, grad_value = map(torch.empty_like, (query, key, value))
-        later, later_total = torch.zeros_like(states[0]), torch.zeros_like(totals[0])
+        later_state, later_total = torch.zeros_like(states[0]), torch.zeros_like(totals[0])
         blocks = _blocks(query.shape[-2], ctx.size)
         for block in reversed(range(len(blocks))):
             at = blocks[block]
             count = at.stop - at.start
             phi = [_features(rows[..., at, :], ctx.features) for rows in (query, key)]
-            h = gradient[..., at, :] / below[..., at, :]
+            h = gradient[..., at, :] / divisors[..., at, :]
             r = (h * output[..., at, :]).sum(-1, keepdim=True)
             q, k, v, h, r = (_chunks(rows, ctx.chunk) for rows in (*phi, value[..., at, :], h, r))
             before, _ = _exclusive_cumsum(states[block], k.mT @ v)
             totals_before, _ = _exclusive_cumsum(totals[block], k.sum(-2, keepdim=True))
-            after, later = _reverse_exclusive_cumsum(later, q.mT @ h)
+            after, later_state = _reverse_exclusive_cumsum(later_state, q.mT @ h)
             totals_after, later_total = _reverse_exclusive_cumsum(later_total, -(r.mT @ q))
             scores, to_scores = (q @ k.mT).tril(), (h @ v.mT - r).tril()
             to_q = _rows(h @ before.mT - r * totals_before + to_scores @ k, count)
             to_k = _rows(to_scores.mT @ q + v @ after.mT + totals_after, count)
-            grad_query[..., at, :] = _through_features(to_q, phi[0], ctx.features)
-            grad_key[..., at, :] = _through_features(to_k, phi[1], ctx.features)
+            grad_query[..., at, :] = _feature_gradient(to_q, phi[0], ctx.features)
+            grad_key[..., at, :] = _feature_gradient(to_k, phi[1], ctx.features)
             grad_value[..., at, :] = _rows(scores.mT @ h + k @ after, count)
         return grad_query, grad_key, grad_value, None, None

@@ -16,7 +16,7 @@ from headwork.mechanisms.convolution import convolution_2d, max_pooling
 from headwork.mechanisms.definitions import IMAGES, check_images, model
 from headwork.mechanisms.kernels import PLAIN, CellKind, Kernels
 from headwork.mechanisms.layers import encoder_steps
-from headwork.mechanisms.parameters import Initial, init_tree, node, parameter
+from headwork.mechanisms.parameters import Spec, init_tree, node, parameter
 from headwork.mechanisms.positions import sinusoidal_positions_2d
 from headwork.mechanisms.recurrence import gru, lstm, recurrence
 from headwork.mechanisms.transformer import (
@@ -27,7 +27,7 @@ from headwork.mechanisms.transformer import (
     position_steps,
     stack_steps,
 )
-from headwork.note import Note, Step, inside, silent, steps_of
+from headwork.note import Step, steps_of
 from headwork.numbers import cat
 
 SCORES = Step("scores", "z", r"W p + b_z", "class")
@@ -55,17 +55,17 @@ def _vision_parameters(config: VisionTransformerConfig) -> VisionParameters:
     side = config.image_size // config.patch_size
 
     def grid(like: Tensor) -> Tensor:
-        places = like.new_tensor(list(range(side)))
+        axis = like.new_tensor(list(range(side)))
         # The class token has no position.
-        return cat([like.new_zeros(first, width), sinusoidal_positions_2d(places, places, width=width)], 0)
+        return cat([like.new_zeros(first, width), sinusoidal_positions_2d(axis, axis, width=width)], 0)
 
     positions = position_parameters(config.positions, first + side**2, width)
     if config.positions == "sinusoidal":
-        positions = trees.TableParameters(Initial((first + side**2, width), trained=False, values=grid))
+        positions = trees.TableParameters(Spec((first + side**2, width), trained=False, values=grid))
     shape = (width, config.channels, config.patch_size, config.patch_size)
     return VisionParameters(
-        trees.ConvolutionParameters(Initial(shape, "flat matrix"), Initial((width,))),
-        Initial((width,), "small") if first else None,
+        trees.ConvolutionParameters(Spec(shape, "flat matrix"), Spec((width,))),
+        Spec((width,), "small") if first else None,
         positions,
         encoder_parameters(config),
         head_parameters(width, config.classes),
@@ -87,24 +87,19 @@ def _vision_steps(config: VisionTransformerConfig) -> tuple[Step, ...]:
     "vision", _vision_parameters, _vision_steps, IMAGES, check=check_images, architectures={"transformer": {}}
 )
 def vision_transformer(
-    parameters: VisionParameters,
-    config: VisionTransformerConfig,
-    images: Tensor,
-    *,
-    note: Note = silent,
-    kernels: Kernels = PLAIN,
+    parameters: VisionParameters, config: VisionTransformerConfig, images: Tensor, *, kernels: Kernels = PLAIN
 ) -> Tensor:
     """Images (batch, channel, height, width) in, a logit for each class out."""
     p, first = parameters, parameters.class_token
-    tokens = kernels.patch_embedding(images, p.patch_embedding, note=inside(note, "patch embedding"))
+    tokens = kernels.inside("patch embedding").patch_embedding(images, p.patch_embedding)
     if first is not None:
         each = first.expand(*tokens.shape[:-2], 1, tokens.shape[-1])
         tokens = cat([each, tokens], -2)
-    tokens = kernels.drop(add_positions(tokens, p.positions.table, note=note))
+    tokens = kernels.drop(add_positions(tokens, p.positions.table, kernels=kernels))
     num_outputs = 1 if first is not None and kernels.skips_unused_outputs else None
-    tokens = encoder(p.transformer, config, tokens, num_outputs=num_outputs, note=note, kernels=kernels)
-    pooled = note("pooled", tokens.mean(-2) if first is None else tokens[..., 0, :])
-    return note("scores", kernels.linear(pooled, p.head.matrix, p.head.bias))
+    tokens = encoder(p.transformer, config, tokens, num_outputs=num_outputs, kernels=kernels)
+    pooled = kernels.note("pooled", tokens.mean(-2) if first is None else tokens[..., 0, :])
+    return kernels.note("scores", kernels.linear(pooled, p.head.matrix, p.head.bias))
 
 
 # --- images: convolution and recurrence -------------------------------------------------------------
@@ -115,7 +110,7 @@ class ConvolutionalParameters:
 
 
 def convolution_parameters(channels: int, width: int, *size: int) -> trees.ConvolutionParameters:
-    return trees.ConvolutionParameters(Initial((width, channels, *size), "matrix"), Initial((width,)))
+    return trees.ConvolutionParameters(Spec((width, channels, *size), "matrix"), Spec((width,)))
 
 
 def _convolutional_parameters(config: ConvolutionalConfig) -> ConvolutionalParameters:
@@ -147,33 +142,30 @@ def convolutional_classifier(
     config: ConvolutionalConfig,
     images: Tensor,
     *,
-    note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """Images in, a logit for each class out; each layer doubles the channels and halves the size."""
     maps = images
     for i, block in enumerate(parameters.blocks):
-        scoped = inside(note, f"block {i}")
-        maps = kernels.max_pooling(
-            kernels.convolution(maps, block, note=scoped), size=2, note=inside(scoped, "pooling")
-        )
+        scoped = kernels.inside(f"block {i}")
+        maps = scoped.inside("pooling").max_pooling(scoped.convolution(maps, block), size=2)
     flat = maps.reshape(*maps.shape[:-2], maps.shape[-2] * maps.shape[-1])
-    pooled = note("pooled", flat.mean(-1))
-    return note("scores", kernels.linear(pooled, parameters.head.matrix, parameters.head.bias))
+    pooled = kernels.note("pooled", flat.mean(-1))
+    return kernels.note("scores", kernels.linear(pooled, parameters.head.matrix, parameters.head.bias))
 
 
 def recurrent_parameters(inputs: int, width: int, cell: CellKind) -> trees.RecurrentParameters:
     rows = GATE_COUNTS[cell] * width
-    matrices = Initial((rows, inputs), "matrix"), Initial((rows, width), "matrix")
-    biases = dict.fromkeys(("b_x", "b_h") if cell == "gru" else ("bias",), Initial((rows,)))
+    matrices = Spec((rows, inputs), "matrix"), Spec((rows, width), "matrix")
+    biases = dict.fromkeys(("b_x", "b_h") if cell == "gru" else ("bias",), Spec((rows,)))
     return trees.RecurrentParameters(*matrices, **biases)
 
 
 def recurrent_layer_parameters(
     inputs: int, width: int, cell: CellKind, both: bool
 ) -> trees.RecurrentLayerParameters:
-    one = recurrent_parameters(inputs, width, cell)
-    return trees.RecurrentLayerParameters(one, one if both else None)
+    single = recurrent_parameters(inputs, width, cell)
+    return trees.RecurrentLayerParameters(single, single if both else None)
 
 
 def recurrent_layer_steps(cell: CellKind, both: bool) -> tuple[Step, ...]:
@@ -188,19 +180,17 @@ def recurrent_layer(
     mask: Tensor = None,
     *,
     cell: CellKind,
-    note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """One direction or both, side by side: (batch, time, width) in, (batch, time, states) out.
 
     ``mask`` has 1 for each step and 0 for the padding after the last.
     """
-    forward_states = kernels.recurrent(inputs, parameters.forwards, cell=cell, note=inside(note, "forwards"))
+    forward_states = kernels.inside("forwards").recurrent(inputs, parameters.forwards, cell=cell)
     if parameters.backwards is None:
         return forward_states
-    backward_states = kernels.recurrent(
-        _reversed(inputs, mask), parameters.backwards, cell=cell, note=inside(note, "backwards")
-    )
+    backwards = kernels.inside("backwards")
+    backward_states = backwards.recurrent(_reversed(inputs, mask), parameters.backwards, cell=cell)
     return cat([forward_states, _reversed(backward_states, mask)], -1)
 
 
@@ -253,16 +243,15 @@ def recurrent_classifier(
     config: RecurrentConfig,
     images: Tensor,
     *,
-    note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """Images, read row by row, in; a logit for each class out."""
     rows = images.transpose(-3, -2)
     rows = rows.reshape(*rows.shape[:-2], rows.shape[-2] * rows.shape[-1])
-    states = recurrent_layer(parameters.recurrent, rows, cell=config.cell, note=note, kernels=kernels)
+    states = recurrent_layer(parameters.recurrent, rows, cell=config.cell, kernels=kernels)
     pooled = states[..., -1, : config.width]
     if config.bidirectional:
         # Backwards, the row read last is the first.
         pooled = cat([pooled, states[..., 0, config.width :]], -1)
-    pooled = note("pooled", pooled)
-    return note("scores", kernels.linear(pooled, parameters.head.matrix, parameters.head.bias))
+    pooled = kernels.note("pooled", pooled)
+    return kernels.note("scores", kernels.linear(pooled, parameters.head.matrix, parameters.head.bias))

@@ -6,7 +6,7 @@ identity unless a model trains.
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.attention import Tensor, add_bias, multi_head_attention, project
@@ -30,74 +30,72 @@ def no_dropout(value: Tensor) -> Tensor:
 
 
 class Kernels:
-    """The mechanisms on nodes of parameters; a subclass may replace them by twins that know no ``note``."""
+    """The mechanisms on nodes of parameters, their steps noted by ``note``, in its scope.
+
+    A subclass may replace them by twins, which know no note.
+    """
 
     skips_unused_outputs = False  # whether the last block computes only what is read
     twins: ClassVar[Twins] = {}  # of mechanisms, up to whole layers
 
-    def __init__(self, attention_kind: AttentionKind = "softmax", drop: Drop = no_dropout) -> None:
-        self.attention_kind, self.drop = attention_kind, drop
+    def __init__(
+        self, attention_kind: AttentionKind = "softmax", drop: Drop = no_dropout, note: Note = silent
+    ) -> None:
+        self.attention_kind, self.drop, self.note = attention_kind, drop, note
 
-    def with_attention(self, attention_kind: AttentionKind) -> "Kernels":
+    def with_attention(self, kind: AttentionKind) -> Self:
         """These kernels, with the attention of a config."""
-        return self if attention_kind == self.attention_kind else type(self)(attention_kind, self.drop)
+        return self if kind == self.attention_kind else type(self)(kind, self.drop, self.note)
 
-    def call(self, mechanism: Callable[..., Tensor], *inputs: Any, note: Note, **options: Any) -> Tensor:
+    def with_note(self, note: Note) -> Self:
+        """These kernels, noting steps by another note."""
+        return self if note is self.note else type(self)(self.attention_kind, self.drop, note)
+
+    def inside(self, scope: str) -> Self:
+        """These kernels, noting steps inside a scope."""
+        return self.with_note(inside(self.note, scope))
+
+    def call(self, mechanism: Callable[..., Tensor], *inputs: Any, **options: Any) -> Tensor:
         """A mechanism, or its twin, which takes no note."""
         twin = self.twins.get(mechanism)
-        return mechanism(*inputs, **options, note=note) if twin is None else twin(*inputs, **options)
+        return mechanism(*inputs, **options, note=self.note) if twin is None else twin(*inputs, **options)
 
     def attention(
-        self,
-        tokens: Tensor,
-        p: trees.AttentionParameters,
-        memory: Tensor = None,
-        *,
-        note: Note = silent,
-        **options: Any,
+        self, tokens: Tensor, p: trees.AttentionParameters, memory: Tensor = None, **options: Any
     ) -> Tensor:
-        matrices, biases = (p.W_q, p.W_k, p.W_v, p.W_o), (p.b_q, p.b_k, p.b_v, p.b_o)
         attend = multi_head_attention if self.attention_kind == "softmax" else multi_head_linear_attention
-        return self.call(attend, tokens, *matrices, memory, *biases, **options, note=note)
+        return self.call(attend, tokens, p, memory, **options)
 
-    def feed_forward(
-        self, tokens: Tensor, p: trees.FeedForwardParameters, *, note: Note = silent, **options: Any
-    ) -> Tensor:
-        return self.call(feed_forward, tokens, p.W_1, p.W_2, p.b_1, p.b_2, **options, note=note)
+    def feed_forward(self, tokens: Tensor, p: trees.FeedForwardParameters, **options: Any) -> Tensor:
+        return self.call(feed_forward, tokens, p.W_1, p.W_2, p.b_1, p.b_2, **options)
 
-    def normalisation(
-        self, tokens: Tensor, p: trees.NormalisationParameters, *, note: Note = silent, **options: Any
-    ) -> Tensor:
-        return self.call(layer_normalisation, tokens, p.scale, p.shift, **options, note=note)
+    def normalisation(self, tokens: Tensor, p: trees.NormalisationParameters, **options: Any) -> Tensor:
+        return self.call(layer_normalisation, tokens, p.scale, p.shift, **options)
 
-    def convolution(self, signal: Tensor, p: trees.ConvolutionParameters, *, note: Note = silent) -> Tensor:
+    def convolution(self, signal: Tensor, p: trees.ConvolutionParameters) -> Tensor:
         """Along one axis or two, the size kept by padding; then ReLU."""
         convolve = convolution_1d if len(p.filters.shape) == 3 else convolution_2d
-        padding, scoped = p.filters.shape[-1] // 2, inside(note, "convolution")
-        maps = self.call(convolve, signal, p.filters, p.bias, padding=padding, note=scoped)
-        return self.call(relu, maps, note=note)
+        padding = p.filters.shape[-1] // 2
+        maps = self.inside("convolution").call(convolve, signal, p.filters, p.bias, padding=padding)
+        return self.call(relu, maps)
 
-    def max_pooling(self, maps: Tensor, *, size: int, note: Note = silent) -> Tensor:
-        return self.call(max_pooling, maps, size=size, note=note)
+    def max_pooling(self, maps: Tensor, *, size: int) -> Tensor:
+        return self.call(max_pooling, maps, size=size)
 
-    def patch_embedding(
-        self, images: Tensor, p: trees.ConvolutionParameters, *, note: Note = silent
-    ) -> Tensor:
+    def patch_embedding(self, images: Tensor, p: trees.ConvolutionParameters) -> Tensor:
         """One token per patch: a convolution whose stride is its size."""
-        size, scoped = p.filters.shape[-1], inside(note, "convolution")
+        size, scoped = p.filters.shape[-1], inside(self.note, "convolution")
         maps = convolution_2d(images, p.filters, p.bias, stride=size, note=scoped)
-        return note("tokens", maps.reshape(*maps.shape[:-2], maps.shape[-2] * maps.shape[-1]).mT)
+        return self.note("tokens", maps.reshape(*maps.shape[:-2], maps.shape[-2] * maps.shape[-1]).mT)
 
-    def recurrent(
-        self, inputs: Tensor, p: trees.RecurrentParameters, *, cell: CellKind, note: Note = silent
-    ) -> Tensor:
+    def recurrent(self, inputs: Tensor, p: trees.RecurrentParameters, *, cell: CellKind) -> Tensor:
         """The state after each step (batch, time, state)."""
         if cell == "gru":
-            return gru(inputs, p.W_x, p.W_h, p.b_x, p.b_h, note=note)
+            return gru(inputs, p.W_x, p.W_h, p.b_x, p.b_h, note=self.note)
         if cell == "lstm":
-            return lstm(inputs, p.W_x, p.W_h, p.bias, note=note)
-        *states, last = recurrent_states(inputs, p.W_x, p.W_h, p.bias, None, "tanh", note)
-        return stack([*states, note("output", last)], -2)
+            return lstm(inputs, p.W_x, p.W_h, p.bias, note=self.note)
+        *states, last = recurrent_states(inputs, p.W_x, p.W_h, p.bias, None, "tanh", self.note)
+        return stack([*states, self.note("output", last)], -2)
 
     def linear(self, rows: Tensor, matrix: Tensor, bias: Tensor = None) -> Tensor:
         """W x + b for each row."""

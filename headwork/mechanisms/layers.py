@@ -20,10 +20,10 @@ from headwork.mechanisms.parameters import (
     DecoderLayerParameters,
     EncoderLayerParameters,
     NormalisationParameters,
-    gather,
+    group_parameters,
     input_cards,
 )
-from headwork.note import Input, Note, Step, inside, mechanism, silent, steps_of
+from headwork.note import Input, Note, Step, mechanism, silent, steps_of
 
 NormalisationPlacement = Literal["post", "pre"]
 
@@ -74,10 +74,11 @@ def _output(k: int) -> Step:
     return Step("output", "Y", f"{{residual {k},normalisation {k}/output|L_{k}}}", "token width")
 
 
-def _plain_options(beta: Scalar, convention: Convention) -> dict[str, Any]:
-    """What only the plain attention knows."""
+def _attend(kernels: Kernels, heads: int, beta: Scalar, convention: Convention) -> Any:
+    """The attention of a layer; only the plain one knows these options, which are left out by default."""
     options: dict[str, Any] = {} if beta is None else {"beta": beta}
-    return options if convention == "W x" else options | {"convention": convention}
+    options |= {} if convention == "W x" else {"convention": convention}
+    return partial(kernels.attention, heads=heads, **options)
 
 
 def _residual(
@@ -88,23 +89,20 @@ def _residual(
     *,
     placement: NormalisationPlacement,
     epsilon: Scalar,
-    note: Note,
     kernels: Kernels,
     num_outputs: int | None = None,
 ) -> Tensor:
     """The tokens after sublayer ``k``; with ``num_outputs``, only so many, which still attend to all."""
 
     def normalise(rows: Tensor) -> Tensor:
-        return kernels.normalisation(
-            rows, parameters, epsilon=epsilon, note=inside(note, f"normalisation {k}")
-        )
+        return kernels.inside(f"normalisation {k}").normalisation(rows, parameters, epsilon=epsilon)
 
     rows = normalise(tokens) if placement == "pre" else tokens
     if num_outputs is None:
         change = sublayer(rows)
     else:
         tokens, change = tokens[..., :num_outputs, :], sublayer(rows[..., :num_outputs, :], memory=rows)
-    total = note(f"residual {k}", tokens + kernels.drop(change))
+    total = kernels.note(f"residual {k}", tokens + kernels.drop(change))
     return normalise(total) if placement == "post" else total
 
 
@@ -112,7 +110,7 @@ def _residual(
     Input("tokens", "X", "token width", "one row per token"),
     *input_cards(EncoderLayerParameters),
     *encoder_steps(),
-    gather=partial(gather, EncoderLayerParameters),
+    gather=partial(group_parameters, EncoderLayerParameters),
 )
 def encoder_layer(
     tokens: Tensor,
@@ -130,13 +128,13 @@ def encoder_layer(
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """One layer of a transformer encoder, its normalisation after or before each part."""
-    p = parameters
-    attend: Any = partial(kernels.attention, heads=heads, **_plain_options(beta, convention))
-    residual = partial(_residual, placement=normalisation, epsilon=epsilon, note=note, kernels=kernels)
-    attend_self = partial(attend, p=p.attention, mask=mask, note=inside(note, "attention"))
-    feed = partial(kernels.feed_forward, p=p.feed_forward, activation=activation)
+    p, kernels = parameters, kernels.with_note(note)
+    attend = _attend(kernels.inside("attention"), heads, beta, convention)
+    feed = partial(kernels.inside("feed-forward").feed_forward, p=p.feed_forward, activation=activation)
+    residual = partial(_residual, placement=normalisation, epsilon=epsilon, kernels=kernels)
+    attend_self = partial(attend, p=p.attention, mask=mask)
     tokens = residual(tokens, 1, p.normalisation_1, attend_self, num_outputs=num_outputs)
-    tokens = residual(tokens, 2, p.normalisation_2, partial(feed, note=inside(note, "feed-forward")))
+    tokens = residual(tokens, 2, p.normalisation_2, feed)
     return note("output", tokens)
 
 
@@ -145,7 +143,7 @@ def encoder_layer(
     Input("memory", "M", "key width", "the output of the encoder, one row per token"),
     *input_cards(DecoderLayerParameters),
     *decoder_steps(),
-    gather=partial(gather, DecoderLayerParameters),
+    gather=partial(group_parameters, DecoderLayerParameters),
 )
 def decoder_layer(
     tokens: Tensor,
@@ -164,15 +162,13 @@ def decoder_layer(
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """One layer of a transformer decoder: it attends to its own earlier tokens, then to the encoder's."""
-    p = parameters
-    attend: Any = partial(kernels.attention, heads=heads, **_plain_options(beta, convention))
-    residual = partial(_residual, placement=normalisation, epsilon=epsilon, note=note, kernels=kernels)
-    attend_self = partial(attend, p=p.attention, mask=mask, note=inside(note, "attention"))
-    attend_memory = partial(attend, p=p.cross_attention, memory=memory, mask=memory_mask)
-    feed = partial(kernels.feed_forward, p=p.feed_forward, activation=activation)
-    tokens = residual(tokens, 1, p.normalisation_1, attend_self)
-    tokens = residual(
-        tokens, 2, p.normalisation_2, partial(attend_memory, note=inside(note, "cross-attention"))
-    )
-    tokens = residual(tokens, 3, p.normalisation_3, partial(feed, note=inside(note, "feed-forward")))
+    p, kernels = parameters, kernels.with_note(note)
+    attend = _attend(kernels.inside("attention"), heads, beta, convention)
+    cross = _attend(kernels.inside("cross-attention"), heads, beta, convention)
+    feed = partial(kernels.inside("feed-forward").feed_forward, p=p.feed_forward, activation=activation)
+    residual = partial(_residual, placement=normalisation, epsilon=epsilon, kernels=kernels)
+    attend_memory = partial(cross, p=p.cross_attention, memory=memory, mask=memory_mask)
+    tokens = residual(tokens, 1, p.normalisation_1, partial(attend, p=p.attention, mask=mask))
+    tokens = residual(tokens, 2, p.normalisation_2, attend_memory)
+    tokens = residual(tokens, 3, p.normalisation_3, feed)
     return note("output", tokens)

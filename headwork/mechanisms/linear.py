@@ -22,7 +22,7 @@ from headwork.mechanisms.attention import (
     check_attention_shapes,
     steps_per_head,
 )
-from headwork.mechanisms.parameters import AttentionParameters
+from headwork.mechanisms.parameters import AttentionParameters, group_parameters
 from headwork.note import Note, Step, inside, mechanism, silent
 from headwork.numbers import cat, stack
 
@@ -187,18 +187,16 @@ def check_chunks(query: Tensor, key: Tensor, mask: Mask, chunk: int) -> None:
         )
 
 
-@mechanism(*MULTI_HEAD_CARDS, *steps_per_head(linear_attention), *JOINED_STEPS)
+@mechanism(
+    *MULTI_HEAD_CARDS,
+    *steps_per_head(linear_attention),
+    *JOINED_STEPS,
+    gather=partial(group_parameters, AttentionParameters),
+)
 def multi_head_linear_attention(
     tokens: Tensor,
-    W_q: Tensor = None,
-    W_k: Tensor = None,
-    W_v: Tensor = None,
-    W_o: Tensor = None,
+    parameters: AttentionParameters,
     memory: Tensor = None,
-    b_q: Tensor = None,
-    b_k: Tensor = None,
-    b_v: Tensor = None,
-    b_o: Tensor = None,
     *,
     heads: int,
     features: Features = "elu+1",
@@ -209,11 +207,8 @@ def multi_head_linear_attention(
     """Several heads of linear attention side by side, split and joined as in multi-head attention.
 
     >>> x = HandTensor(np.array([[1.0], [3.0]]))
-    >>> multi_head_linear_attention(x, heads=1, features="none").array.tolist()
+    >>> multi_head_linear_attention(x, AttentionParameters(), heads=1, features="none").array.tolist()
     [[2.5], [2.5]]
     """
     attend = partial(linear_attention, features=features, mask=mask)
-    parameters = AttentionParameters(W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o)
-    return attend_per_head(
-        tokens, parameters, memory, attend=attend, heads=heads, convention=convention, note=note
-    )
+    return attend_per_head(tokens, parameters, memory, attend, heads=heads, convention=convention, note=note)

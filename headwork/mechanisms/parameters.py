@@ -2,7 +2,7 @@
 
 A node is a frozen dataclass whose fields are tensors, nodes, or tuples of nodes; None is absent. A parameter
 has two names: where it stands in the tree, as saved files have it (``transformer.blocks.0.attention.W_q``),
-and its path among the steps of a trace (``block 0/attention/W_q``). A tree of ``Initial`` tells the shape of
+and its path among the steps of a trace (``block 0/attention/W_q``). A tree of ``Spec`` tells the shape of
 each parameter and how a new one is drawn; filled with tensors of any kind it is what a mechanism takes.
 """
 
@@ -33,7 +33,7 @@ def node(scope: str, prefix: str = "", suffix: str = "") -> Any:
 
 
 @dataclass(frozen=True)
-class Initial:
+class Spec:
     """A parameter before it has numbers: its shape and how a new one is drawn.
 
     "matrix": uniform within sqrt(6 / (rows + columns)) (Glorot & Bengio 2010), with "flat matrix" as if it
@@ -97,7 +97,7 @@ class DecoderLayerParameters:
 
 @dataclass(frozen=True)
 class StackParameters:
-    """Of an encoder or a decoder: its blocks, and the normalisation at its end where it has one."""
+    """Blocks one after another, and the normalisation at their end where there is one."""
 
     blocks: tuple[Any, ...] = node("block")
     normalisation: NormalisationParameters | None = node("normalisation")
@@ -152,7 +152,7 @@ class NGramParameters:
 
 
 def init_tree(kind: type, **sizes: int) -> Any:
-    """A tree of ``Initial`` of that kind, with a size for each axis word.
+    """A tree of ``Spec`` of that kind, with a size for each axis word.
 
     >>> init_tree(HeadParameters, width=3, **{"class": 2}).bias.shape
     (2,)
@@ -165,14 +165,14 @@ def init_tree(kind: type, **sizes: int) -> Any:
             return init_tree(hints[entry.name], **sizes)
         axes = entry.metadata["card"][1].split()
         draw = entry.metadata.get("draw", "matrix" if len(axes) > 1 else "zeros")
-        return Initial(tuple(known[word] for word in axes), draw)
+        return Spec(tuple(known[word] for word in axes), draw)
 
     return kind(**{entry.name: child(entry) for entry in fields(kind)})
 
 
 # --- what holds of every tree -----------------------------------------------------------------------
 def is_node(tree: Any) -> bool:
-    return is_dataclass(tree) and not isinstance(tree, Initial)
+    return is_dataclass(tree) and not isinstance(tree, Spec)
 
 
 def map_tree(function: Callable[[str, Any], Any], tree: Any, name: str = "") -> Any:
@@ -192,7 +192,7 @@ def map_tree(function: Callable[[str, Any], Any], tree: Any, name: str = "") -> 
     return function(name, tree)
 
 
-def flatten(tree: Any) -> dict[str, Any]:
+def flatten_tree(tree: Any) -> dict[str, Any]:
     """Every leaf by its name in saved files."""
     leaves: dict[str, Any] = {}
     map_tree(leaves.__setitem__, tree)
@@ -202,11 +202,11 @@ def flatten(tree: Any) -> dict[str, Any]:
 def fill_tree(template: Any, values: Mapping[str, Any], where: str = "parameters") -> Any:
     """The tree of ``template`` with these values, by either name; errors say what is missing or misshapen.
 
-    >>> fill_tree(HeadParameters(Initial((2, 3)), Initial((2,))), {"matrix": "?"})
+    >>> fill_tree(HeadParameters(Spec((2, 3)), Spec((2,))), {"matrix": "?"})
     Traceback (most recent call last):
     headwork.errors.InputError: parameters: 'bias' is missing. Expected 2.
     """
-    shapes, known = flatten(template), paths(template)
+    shapes, known = flatten_tree(template), parameter_paths(template)
     current = {path: name for name, path in known.items()}
     named = {current.get(name, name): value for name, value in values.items()}
     for name in named:
@@ -222,12 +222,12 @@ def fill_tree(template: Any, values: Mapping[str, Any], where: str = "parameters
     return map_tree(lambda name, leaf: named[name], template)
 
 
-def paths(tree: Any) -> dict[str, str]:
+def parameter_paths(tree: Any) -> dict[str, str]:
     """The path of each leaf among the steps of a trace, by its name in saved files."""
     return {name: path for name, path, _ in _walk(tree)}
 
 
-def cards(tree: Any) -> tuple[Input, ...]:
+def parameter_cards(tree: Any) -> tuple[Input, ...]:
     """The card of each leaf, named by its path."""
     return tuple(_card(entry, path) for _, path, entry in _walk(tree))
 
@@ -268,7 +268,7 @@ def input_cards(kind: type) -> tuple[Input, ...]:
     >>> [card.name for card in input_cards(EncoderLayerParameters)][7:10]
     ['b_o', 'scale_1', 'shift_1']
     """
-    if all("card" in entry.metadata for entry in fields(kind)):
+    if is_leaf_node(kind):
         return tuple(_card(entry, entry.name) for entry in fields(kind))
     return tuple(
         _card(entry, f"{prefix}{entry.name}{suffix}", prefix, suffix)
@@ -277,14 +277,21 @@ def input_cards(kind: type) -> tuple[Input, ...]:
     )
 
 
-def gather(kind: type, values: Mapping[str, Any]) -> Any:
+def group_parameters(kind: type, values: Mapping[str, Any]) -> Any:
     """A layer's tree from its parameters by hand; one that is not given is the identity, or 0."""
+    if is_leaf_node(kind):
+        return kind(**values)
     return kind(
         **{
             name: node(**{e.name: values.get(f"{prefix}{e.name}{suffix}") for e in fields(node)})
             for name, prefix, suffix, node in _parts(kind)
         }
     )
+
+
+def is_leaf_node(kind: type) -> bool:
+    """Whether all its fields are tensors."""
+    return all("card" in entry.metadata for entry in fields(kind))
 
 
 def _parts(kind: type) -> list[tuple[str, str, str, type]]:

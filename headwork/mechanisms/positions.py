@@ -95,11 +95,11 @@ def sinusoidal_positions_2d(
         raise InputError(
             f"positions: width {width} cannot be split into two halves of pairs. Give a multiple of 4."
         )
-    high, wide = rows.shape[-1], columns.shape[-1]
+    row_count, column_count = rows.shape[-1], columns.shape[-1]
     row_codes = note("row positions", sinusoidal_positions(rows, width=width // 2, base=base))
     column_codes = note("column positions", sinusoidal_positions(columns, width=width // 2, base=base))
-    grid = cat([stack([row_codes] * wide, 1), stack([column_codes] * high, 0)], -1)
-    return note("output", grid.reshape(high * wide, width))
+    grid = cat([stack([row_codes] * column_count, 1), stack([column_codes] * row_count, 0)], -1)
+    return note("output", grid.reshape(row_count * column_count, width))
 
 
 @mechanism(
@@ -175,9 +175,8 @@ def alibi_positions(scores: Tensor, slopes: Tensor = None, *, note: Note = silen
     # With fewer queries than keys, the queries are the last ones, as under a causal mask.
     offsets = [[abs(i + keys - queries - j) for j in range(keys)] for i in range(queries)]
     distances = note("distances", scores.new_tensor(offsets))
-    biases = note(
-        "biases", -(slopes.unsqueeze(-1).unsqueeze(-1) * distances if slopes.shape else slopes * distances)
-    )
+    slopes = slopes.unsqueeze(-1).unsqueeze(-1) if slopes.shape else slopes
+    biases = note("biases", -(slopes * distances))
     return note("output", scores + biases)
 
 

@@ -93,10 +93,10 @@ def recurrence(
     [3.0]
     """
     state = recurrent_states(inputs, W_x, W_h, bias, h_0, activation, note)[-1]
-    read = state if W_y is None else _product(state, _as_matrix(W_y))
+    readout = state if W_y is None else _product(state, _as_matrix(W_y))
     if output == "sigmoid":
-        return note("output", read.sigmoid())
-    return note("output", (read > 0).to(read) if output == "step" else read)
+        return note("output", readout.sigmoid())
+    return note("output", (readout > 0).to(readout) if output == "step" else readout)
 
 
 def recurrent_states(
@@ -184,9 +184,9 @@ def lstm_cell(
 
 
 def _lstm_step(
-    sums: Tensor, before: tuple[Tensor | None, Tensor | None], W_h: Tensor, note: Note
+    sums: Tensor, previous: tuple[Tensor | None, Tensor | None], W_h: Tensor, note: Note
 ) -> tuple[Tensor, Tensor]:
-    state, cell = before
+    state, cell = previous
     total = _add_bias(sums, None if state is None else _product(state, W_h))
     input_sum, forget_sum, candidate_sum, output_sum = _gates(total, 4)
     input_gate = note("input gate", input_sum.sigmoid())
@@ -258,8 +258,8 @@ def gru_cell(
 
 
 def _gru_step(sums: Tensor, state: Tensor, W_h: Tensor, b_h: Tensor | None, note: Note) -> Tensor:
-    carried = _add_bias(_product(state, W_h), b_h)
-    (reset_x, update_x, new_x), (reset_h, update_h, new_h) = _gates(sums, 3), _gates(carried, 3)
+    hidden_sums = _add_bias(_product(state, W_h), b_h)
+    (reset_x, update_x, new_x), (reset_h, update_h, new_h) = _gates(sums, 3), _gates(hidden_sums, 3)
     reset = note("reset gate", (reset_x + reset_h).sigmoid())
     update = note("update gate", (update_x + update_h).sigmoid())
     candidate = note("candidate", (new_x + reset * new_h).tanh())

@@ -30,7 +30,7 @@ from headwork.mechanisms.images import (
 from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.layers import encoder_steps
 from headwork.mechanisms.normalisation import normalisation_steps
-from headwork.mechanisms.parameters import Initial, init_tree, node
+from headwork.mechanisms.parameters import Spec, init_tree, node
 from headwork.mechanisms.transformer import (
     EMBEDDING,
     add_positions,
@@ -41,7 +41,7 @@ from headwork.mechanisms.transformer import (
     position_steps,
     stack_steps,
 )
-from headwork.note import Input, Note, Step, inside, silent, steps_of
+from headwork.note import Input, Step, steps_of
 
 KERNEL_SIZE = 5  # of a convolution along tokens
 
@@ -93,7 +93,6 @@ def text_encoder(
     types: Tensor = None,
     *,
     kept_positions: Tensor = None,
-    note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """Tokens (batch, token) in, one vector per token out.
@@ -104,41 +103,27 @@ def text_encoder(
     vectors = kernels.embed(p.embedding.table, tokens)
     if p.types is not None:
         vectors = vectors + (p.types.table[0] if types is None else kernels.embed(p.types.table, types))
-    vectors = add_positions(note("embedding", vectors), p.positions.table, note=note)
+    vectors = add_positions(kernels.note("embedding", vectors), p.positions.table, kernels=kernels)
     if p.normalisation is not None:
-        scoped = inside(note, "embedding normalisation")
-        vectors = kernels.normalisation(vectors, p.normalisation, epsilon=config.epsilon, note=scoped)
+        scoped = kernels.inside("embedding normalisation")
+        vectors = scoped.normalisation(vectors, p.normalisation, epsilon=config.epsilon)
     # Only now, so that the tokens that are left have their own positions.
     vectors, mask = keep_positions(vectors, kept_positions), key_mask(keep_positions(mask, kept_positions))
-    return encoder(p.transformer, config, kernels.drop(vectors), mask=mask, note=note, kernels=kernels)
+    return encoder(p.transformer, config, kernels.drop(vectors), mask=mask, kernels=kernels)
 
 
-@dataclass(frozen=True)
-class TokenConvolutionParameters:
-    """Convolutions along the tokens."""
-
-    blocks: tuple[trees.ConvolutionParameters, ...] = node("block")
-
-
-def token_convolution_parameters(
-    width: int, depth: int, taps: int = KERNEL_SIZE
-) -> TokenConvolutionParameters:
-    return TokenConvolutionParameters(tuple(convolution_parameters(width, width, taps) for _ in range(depth)))
+def token_convolution_parameters(width: int, depth: int, taps: int = KERNEL_SIZE) -> trees.StackParameters:
+    return trees.StackParameters((convolution_parameters(width, width, taps),) * depth)
 
 
 def token_convolutions(
-    parameters: TokenConvolutionParameters,
-    vectors: Tensor,
-    mask: Tensor = None,
-    *,
-    note: Note = silent,
-    kernels: Kernels = PLAIN,
+    parameters: trees.StackParameters, vectors: Tensor, mask: Tensor = None, *, kernels: Kernels = PLAIN
 ) -> Tensor:
     """Vectors (batch, token, width) in, as many out. Padding stays zero."""
     real = None if mask is None else mask[..., None, :].to(vectors)
     maps = vectors.mT if real is None else vectors.mT * real
     for i, block in enumerate(parameters.blocks):
-        maps = kernels.convolution(maps, block, note=inside(note, f"block {i}"))
+        maps = kernels.inside(f"block {i}").convolution(maps, block)
         maps = maps if real is None else maps * real
     return maps.mT
 
@@ -166,7 +151,7 @@ def _text_classifier_parameters(config: TextClassifierConfig) -> TextClassifierP
         source = SequenceEncoderParameters(source.embedding, body)
     doubled = both and config.encoder in CELL_KINDS.values()
     shape = config.ngrams, config.classes
-    ngrams = trees.NGramParameters(Initial(shape), Initial(shape, "ones", trained=False))
+    ngrams = trees.NGramParameters(Spec(shape), Spec(shape, "ones", trained=False))
     head = head_parameters(2 * width if doubled else width, config.classes)
     return TextClassifierParameters(source, head, ngrams if config.ngrams else None)
 
@@ -239,7 +224,6 @@ def text_classifier(
     *,
     ngrams: tuple[Tensor, Tensor] | None = None,
     kept_positions: Tensor = None,
-    note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """Tokens (batch, token) in, a logit for each class out.
@@ -249,26 +233,24 @@ def text_classifier(
     """
     p, real = parameters, keep_positions(mask, kept_positions)
     if config.encoder == "transformer":
-        run = {"kept_positions": kept_positions, "note": note, "kernels": kernels}
-        vectors = text_encoder(p.encoder, config, tokens, mask, **run)
+        vectors = text_encoder(
+            p.encoder, config, tokens, mask, kept_positions=kept_positions, kernels=kernels
+        )
     else:
         rows = kernels.embed(p.encoder.embedding.table, keep_positions(tokens, kept_positions))
-        vectors = kernels.drop(note("embedding", rows))
+        vectors = kernels.drop(kernels.note("embedding", rows))
         if config.encoder == "convolution":
-            vectors = token_convolutions(p.encoder.body, vectors, real, note=note, kernels=kernels)
+            vectors = token_convolutions(p.encoder.body, vectors, real, kernels=kernels)
         else:
-            vectors = recurrent_layer(
-                p.encoder.body, vectors, real, cell=config.encoder, note=note, kernels=kernels
-            )
-    pooled = note(
-        "pooled", vectors[..., 0, :] if config.pooling == "first" else mean_of_tokens(vectors, real)
-    )
+            vectors = recurrent_layer(p.encoder.body, vectors, real, cell=config.encoder, kernels=kernels)
+    first = config.pooling == "first"
+    pooled = kernels.note("pooled", vectors[..., 0, :] if first else mean_of_tokens(vectors, real))
     scores = kernels.linear(kernels.drop(pooled), p.head.matrix, p.head.bias)
     if p.ngrams is not None and ngrams is not None:
         rows, is_first = (keep_positions(value, kept_positions) for value in ngrams)
         by_token, norm = ngram_logits(p.ngrams, rows, is_first, kernels)
-        scores = scores + note("n-grams", by_token).sum(-2) / norm
-    return note("scores", scores)
+        scores = scores + kernels.note("n-grams", by_token).sum(-2) / norm
+    return kernels.note("scores", scores)
 
 
 def ngram_logits(

@@ -26,9 +26,9 @@ from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.layers import decoder_layer, decoder_steps, encoder_layer, encoder_steps
 from headwork.mechanisms.linear import multi_head_linear_attention
 from headwork.mechanisms.normalisation import normalisation_steps
-from headwork.mechanisms.parameters import Initial, init_tree, node
+from headwork.mechanisms.parameters import Spec, init_tree, node
 from headwork.mechanisms.positions import learned_positions, sinusoidal_positions
-from headwork.note import Input, Note, Step, inside, silent, steps_of
+from headwork.note import Input, Step, inside, steps_of
 
 EMBEDDING = Step("embedding", "E", r"T_{x}", "token width")
 
@@ -37,12 +37,12 @@ EMBEDDING = Step("embedding", "E", r"T_{x}", "token width")
 def position_parameters(kind: PositionKind, count: int, width: int) -> trees.TableParameters:
     """One row per position, learned, or of sinusoids."""
     if kind == "learned":
-        return trees.TableParameters(Initial((count, width), "small"))
+        return trees.TableParameters(Spec((count, width), "small"))
 
     def rows(like: Tensor) -> Tensor:
         return sinusoidal_positions(like.new_tensor(list(range(count))), width=width)
 
-    return trees.TableParameters(Initial((count, width), trained=False, values=rows))
+    return trees.TableParameters(Spec((count, width), trained=False, values=rows))
 
 
 def stack_parameters(kind: type, config: TransformerConfig) -> trees.StackParameters:
@@ -91,7 +91,6 @@ def _stack(
     tokens: Tensor,
     *memory: Tensor,
     num_outputs: int | None = None,
-    note: Note,
     kernels: Kernels,
     **masks: Mask,
 ) -> Tensor:
@@ -99,7 +98,7 @@ def _stack(
     kernels = kernels.with_attention(config.attention)
     for i, block in enumerate(parameters.blocks):
         last = num_outputs is not None and i == len(parameters.blocks) - 1
-        tokens = kernels.call(
+        tokens = kernels.inside(f"block {i}").call(
             layer,
             tokens,
             *memory,
@@ -108,15 +107,14 @@ def _stack(
             normalisation=config.normalisation,
             activation=config.activation,
             epsilon=config.epsilon,
-            note=inside(note, f"block {i}"),
             kernels=kernels,
             **masks,
             **({"num_outputs": num_outputs} if last else {}),
         )
     if parameters.normalisation is None:
         return tokens
-    scoped = inside(note, "normalisation")
-    return kernels.normalisation(tokens, parameters.normalisation, epsilon=config.epsilon, note=scoped)
+    scoped = kernels.inside("normalisation")
+    return scoped.normalisation(tokens, parameters.normalisation, epsilon=config.epsilon)
 
 
 @model("encoder", encoder_parameters, partial(stack_steps, encoder_steps), VECTORS, check=check_vectors)
@@ -127,7 +125,6 @@ def encoder(
     *,
     mask: Mask = None,
     num_outputs: int | None = None,
-    note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """A stack of encoder blocks: vectors in (batch, token, width), as many vectors out.
@@ -135,8 +132,9 @@ def encoder(
     With ``num_outputs``, only that many come out: the last block does not compute the others, which saves
     most of its time. A trace shows all of them, and needs ``num_outputs`` to be None.
     """
-    run: dict[str, Any] = {"note": note, "kernels": kernels}
-    return _stack(encoder_layer, parameters, config, tokens, mask=mask, num_outputs=num_outputs, **run)
+    return _stack(
+        encoder_layer, parameters, config, tokens, mask=mask, num_outputs=num_outputs, kernels=kernels
+    )
 
 
 @model(
@@ -154,16 +152,15 @@ def decoder(
     memory: Tensor,
     *,
     memory_mask: Mask = None,
-    note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """A stack of decoder blocks: each token attends to itself, the tokens before it, and the memory."""
-    run: dict[str, Any] = {"note": note, "kernels": kernels}
-    return _stack(decoder_layer, parameters, config, tokens, memory, memory_mask=memory_mask, **run)
+    masks = {"memory_mask": memory_mask}
+    return _stack(decoder_layer, parameters, config, tokens, memory, kernels=kernels, **masks)
 
 
 # --- tokens as vectors ------------------------------------------------------------------------------
-def add_positions(vectors: Tensor, table: Tensor, *, start: int = 0, note: Note = silent) -> Tensor:
+def add_positions(vectors: Tensor, table: Tensor, *, start: int = 0, kernels: Kernels = PLAIN) -> Tensor:
     """Adds to each token the row of its position."""
     end = start + vectors.shape[-2]
     if end > table.shape[0]:
@@ -171,7 +168,7 @@ def add_positions(vectors: Tensor, table: Tensor, *, start: int = 0, note: Note 
             f"a sequence of {end} tokens, but there are positions for {table.shape[0]}. "
             "Shorten it, or build the model with a larger 'max_length'."
         )
-    return learned_positions(vectors, table[start:], note=inside(note, "positions"))
+    return learned_positions(vectors, table[start:], note=inside(kernels.note, "positions"))
 
 
 def key_mask(mask: Tensor | None) -> Tensor | None:
@@ -206,15 +203,14 @@ def language_model(
     tokens: Tensor,
     *,
     start: int = 0,
-    note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """Scores for the next token after each one, from it and those before it; ``start`` precede the first."""
-    p, run = parameters, {"note": note, "kernels": kernels}
-    vectors = note("embedding", kernels.embed(p.embedding.table, tokens))
-    vectors = kernels.drop(add_positions(vectors, p.positions.table, start=start, note=note))
-    vectors = encoder(p.transformer, config, vectors, mask="causal", **run)
-    return note("scores", kernels.linear(vectors, p.embedding.table))
+    p = parameters
+    vectors = kernels.note("embedding", kernels.embed(p.embedding.table, tokens))
+    vectors = kernels.drop(add_positions(vectors, p.positions.table, start=start, kernels=kernels))
+    vectors = encoder(p.transformer, config, vectors, mask="causal", kernels=kernels)
+    return kernels.note("scores", kernels.linear(vectors, p.embedding.table))
 
 
 @dataclass(frozen=True)
@@ -273,20 +269,19 @@ def encoder_decoder(
     target: Tensor,
     mask: Tensor = None,
     *,
-    note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """The transformer as published: source and target tokens in, a score for each next token out."""
     p = parameters
 
-    def embed(tokens: Tensor, note: Note) -> Tensor:
-        rows = kernels.embed(p.embedding.table, tokens)
-        vectors = note("embedding", rows * rows.new_tensor(config.width).sqrt())
-        return kernels.drop(add_positions(vectors, p.positions.table, note=note))
+    def embed(tokens: Tensor, side: Kernels) -> Tensor:
+        rows = side.embed(p.embedding.table, tokens)
+        vectors = side.note("embedding", rows * rows.new_tensor(config.width).sqrt())
+        return side.drop(add_positions(vectors, p.positions.table, kernels=side))
 
-    hidden, run = key_mask(mask), {"kernels": kernels}
-    at = inside(note, "encoder")
-    memory = encoder(p.encoder, config, embed(source, at), mask=hidden, note=at, **run)
-    at = inside(note, "decoder")
-    vectors = decoder(p.decoder, config, embed(target, at), memory, memory_mask=hidden, note=at, **run)
-    return note("scores", kernels.linear(vectors, p.embedding.table))
+    hidden = key_mask(mask)
+    side = kernels.inside("encoder")
+    memory = encoder(p.encoder, config, embed(source, side), mask=hidden, kernels=side)
+    side = kernels.inside("decoder")
+    vectors = decoder(p.decoder, config, embed(target, side), memory, memory_mask=hidden, kernels=side)
+    return kernels.note("scores", kernels.linear(vectors, p.embedding.table))

@@ -77,15 +77,15 @@ def torch_model(saved: SavedModel) -> Model:
     state = as_tensors(saved.parameters)
     model.load_state_dict(state, assign=True)
     model.tokenizer = saved.tokenizer
-    kinds = {value.dtype for value in state.values()}
-    return model.to(kinds.pop() if len(kinds) == 1 else torch.float32).eval()
+    dtypes = {value.dtype for value in state.values()}
+    return model.to(dtypes.pop() if len(dtypes) == 1 else torch.float32).eval()
 
 
 def as_tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
     """Copies, since a file's bytes are not to be written, and training ours must not change others'."""
     result = {}
     for name, values in arrays.items():
-        brief = values.dtype == checkpoint_files.BFLOAT16
-        own = torch.from_numpy(np.array(values.view(np.int16) if brief else values, order="C"))
-        result[name] = own.view(torch.bfloat16) if brief else own
+        is_bfloat16 = values.dtype == checkpoint_files.BFLOAT16
+        own = torch.from_numpy(np.array(values.view(np.int16) if is_bfloat16 else values, order="C"))
+        result[name] = own.view(torch.bfloat16) if is_bfloat16 else own
     return result

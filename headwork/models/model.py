@@ -24,14 +24,14 @@ from headwork.mechanisms.definitions import DEFINITIONS, Definition, classifier_
 from headwork.mechanisms.fused import FusedKernels
 from headwork.mechanisms.kernels import Kernels, no_dropout
 from headwork.mechanisms.native import NativeKernels
-from headwork.mechanisms.parameters import Initial, is_node
+from headwork.mechanisms.parameters import Spec, is_node
 from headwork.note import Note, Step, silent
 
 MODELS: "dict[str, type[Model]]" = {}  # by the name of the class, as saved folders have it
 
 
-def draw(initial: Initial) -> Tensor:
-    """A new tensor, as ``Initial`` describes it."""
+def draw_parameter(initial: Spec) -> Tensor:
+    """A new tensor, as ``Spec`` describes it."""
     shape = initial.shape
     if initial.values is not None:
         table = torch.empty(*shape)
@@ -47,17 +47,17 @@ def draw(initial: Initial) -> Tensor:
 
 
 class Parameters(nn.Module):
-    """A tree of parameters, drawn from a tree of ``Initial``; modules in it are taken as they are."""
+    """A tree of parameters, drawn from a tree of ``Spec``; modules in it are taken as they are."""
 
     def __init__(self, template: Any) -> None:
         super().__init__()
-        self.kind, self.names = type(template), [entry.name for entry in fields(template)]
+        self.node_type, self.names = type(template), [entry.name for entry in fields(template)]
         for name in self.names:
             value = getattr(template, name)
-            if isinstance(value, Initial) and value.trained:
-                value = nn.Parameter(draw(value))
-            elif isinstance(value, Initial):
-                self.register_buffer(name, draw(value), persistent=value.values is None)
+            if isinstance(value, Spec) and value.trained:
+                value = nn.Parameter(draw_parameter(value))
+            elif isinstance(value, Spec):
+                self.register_buffer(name, draw_parameter(value), persistent=value.values is None)
                 continue
             elif isinstance(value, tuple):
                 value = nn.ModuleList(Parameters(child) for child in value)
@@ -67,7 +67,7 @@ class Parameters(nn.Module):
 
     def tree(self) -> Any:
         """The tree that a function takes, with the tensors that are now here."""
-        return self.kind(**{name: _subtree(getattr(self, name)) for name in self.names})
+        return self.node_type(**{name: _subtree(getattr(self, name)) for name in self.names})
 
     if TYPE_CHECKING:
 
@@ -97,14 +97,14 @@ class Model(Parameters):
         super().__init__(replace(self.definition.parameters(config), **parts))
         self.config = config
 
-    def run(self, *inputs: Any, note: Note = silent, fast: Any = FusedKernels, **options: Any) -> Tensor:
-        """The body of the definition on these parameters and inputs; ``fast`` are its fused kernels."""
-        native = self.config.backend == "native" and fast is FusedKernels
-        kind = Kernels if self.config.backend == "plain" else NativeKernels if native else fast
+    def run(self, *inputs: Any, note: Note = silent, fused: Any = FusedKernels, **options: Any) -> Tensor:
+        """The body of the definition on these parameters and inputs; ``fused`` are its fast kernels."""
+        native = self.config.backend == "native" and fused is FusedKernels
+        kind = Kernels if self.config.backend == "plain" else NativeKernels if native else fused
         rate = getattr(self.config, "dropout", 0.0) if self.training else 0.0
-        kernels = kind(drop=partial(functional.dropout, p=rate) if rate else no_dropout)
+        kernels = kind(drop=partial(functional.dropout, p=rate) if rate else no_dropout, note=note)
         result: Tensor = self.definition.function(
-            self.tree(), self.config, *inputs, note=note, kernels=kernels, **options
+            self.tree(), self.config, *inputs, kernels=kernels, **options
         )
         return result
 

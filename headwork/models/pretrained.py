@@ -51,7 +51,7 @@ def to_transformers(model: Model, folder: str | Path) -> Path:
 
 
 # --- texts through a pretrained encoder --------------------------------------------------------
-def tokens_of(model: Model, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+def tokenize_texts(model: Model, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Texts as tokens (batch, token), padded together, and the mask: 1 for each token, 0 for padding."""
     if model.tokenizer is None:
         raise InputError(
@@ -68,7 +68,7 @@ def tokens_of(model: Model, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
 
 def sentence_vectors(model: TextEncoder, texts: Sequence[str]) -> Tensor:
     """One vector per text: the mean over its tokens."""
-    tokens, mask = tokens_of(model, texts)
+    tokens, mask = tokenize_texts(model, texts)
     with torch.no_grad():
         vectors: Tensor = mean_of_tokens(model(tokens, mask), mask)
         return vectors

@@ -14,7 +14,7 @@ from headwork.models.model import Model
 from headwork.note import Note, silent
 
 Cache = dict[str, Tensor]
-CACHED = re.compile(r"block (\d+)/attention/(key|value)")
+CACHED_STEP = re.compile(r"block (\d+)/attention/(key|value)")
 
 
 class Encoder(Model):
@@ -77,7 +77,7 @@ def note_with_caches(note: Note, caches: list[Cache]) -> Note:
     """
 
     def remember(path: str, value: Any, /) -> Any:
-        if cached := CACHED.fullmatch(path):
+        if cached := CACHED_STEP.fullmatch(path):
             cache, name = caches[int(cached[1])], cached[2]
             value = torch.cat([cache[name], value], -3) if name in cache else value
             cache[name] = value
@@ -90,7 +90,7 @@ class CachingKernels(FusedKernels):
     """With a cache there is one query at a time, nothing to fuse; plain attention notes keys and values."""
 
     def attention(self, *inputs: Any, **options: Any) -> Tensor:
-        result: Tensor = Kernels(self.attention_kind).attention(*inputs, **options)
+        result: Tensor = Kernels(self.attention_kind, note=self.note).attention(*inputs, **options)
         return result
 
 
@@ -109,7 +109,7 @@ class LanguageModel(Model):
         if caches is None:
             return self.run(tokens, note=note)
         start = caches[0]["key"].shape[-3] if caches and "key" in caches[0] else 0
-        return self.run(tokens, start=start, note=note_with_caches(note, caches), fast=CachingKernels)
+        return self.run(tokens, start=start, note=note_with_caches(note, caches), fused=CachingKernels)
 
     @torch.no_grad()
     def generate(

@@ -39,17 +39,17 @@ def operations_between(step: HandTensor) -> list[HandTensor]:
 
 def operations_up_to(result: HandTensor, known: Callable[[HandTensor], bool]) -> list[HandTensor]:
     """Each operation below the result once, operands first, without what is known or was given."""
-    order, seen, waiting = [], {result.node}, [(result, iter(result.node.operands))]
-    while waiting:  # a stack of its own: a model is deeper than Python's
-        tensor, operands = waiting[-1]
+    order, seen, stack = [], {result.node}, [(result, iter(result.node.operands))]
+    while stack:  # a stack of its own: a model is deeper than Python's
+        tensor, operands = stack[-1]
         for operand in operands:
             if operand.node.operands and operand.node not in seen and not known(operand):
                 seen.add(operand.node)
-                waiting.append((operand, iter(operand.node.operands)))
+                stack.append((operand, iter(operand.node.operands)))
                 break
         else:
             order.append(tensor)
-            waiting.pop()
+            stack.pop()
     return order
 
 
@@ -61,9 +61,8 @@ def evaluate(result: HandTensor, replacing: Mapping[TensorKey, HandTensor]) -> H
     >>> evaluate(2 * x + 1, {"x": HandTensor(np.array([5.0, 0.0]))}).array.tolist()
     [11.0, 1.0]
     """
-    return recompute(
-        operations_up_to(result, lambda t: t.label in replacing or t.node in replacing), (), replacing
-    )
+    operations = operations_up_to(result, lambda t: t.label in replacing or t.node in replacing)
+    return recompute(operations, (), replacing)
 
 
 def recompute(
@@ -89,9 +88,9 @@ def recompute(
         value = replacing[key] if key in replacing else new.get(tensor.node, tensor)
         return value if tensor.label in ("", value.label) else value.labelled(tensor.label)
 
-    def work_out(part: Any, operands: Sequence[HandTensor]) -> HandTensor:
+    def compute(part: Any, operands: Sequence[HandTensor]) -> HandTensor:
         if isinstance(part, Node):
-            parts = tuple(work_out(inner, operands) for inner in part.operands)
+            parts = tuple(compute(inner, operands) for inner in part.operands)
             return parts[0]._apply(part.operation, parts, part.options)
         if isinstance(part, int):
             return operands[part]
@@ -102,7 +101,7 @@ def recompute(
     for number, tensor in enumerate(operations):
         result, operands = current(tensor), [current(operand) for operand in tensor.node.operands]
         if number in instead:
-            result = work_out(instead[number], operands)
+            result = compute(instead[number], operands)
         elif any(a is not b for a, b in zip(operands, tensor.node.operands, strict=True)):
             result = tensor._apply(tensor.node.operation, tuple(operands), tensor.node.options)
         if result is not tensor:

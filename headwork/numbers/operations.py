@@ -248,10 +248,10 @@ def _cells_along(tensor: HandTensor, index: Index) -> list[Expression]:
     """All cells of the operand that differ from a cell of the result only along the operation's axes."""
     (operand,), options = tensor.node.operands, tensor.node.options
     axes = axes_of(options["axis"], len(operand.shape))
-    place = list(index)
+    position = list(index)
     for axis in () if options.get("keepdims", True) else axes:
-        place.insert(axis, 0)
-    ranges = (range(n) if axis in axes else (place[axis],) for axis, n in enumerate(operand.shape))
+        position.insert(axis, 0)
+    ranges = (range(n) if axis in axes else (position[axis],) for axis, n in enumerate(operand.shape))
     return [operand.cell(source) for source in product(*ranges)]
 
 
@@ -289,7 +289,7 @@ def _softmax_cell(tensor: HandTensor, index: Index) -> Expression:
 # --- rearranging cells --------------------------------------------------------------------------
 
 
-def _rearranging(move: Compute) -> Rule:
+def _rearranging(rearrange: Compute) -> Rule:
     """Cells of the first operand in other places; the other operands and the options say where."""
 
     def cell(tensor: HandTensor, index: Index) -> Expression:
@@ -297,12 +297,12 @@ def _rearranging(move: Compute) -> Rule:
         source = []
         for axis, size in enumerate(operand.shape):
             # The places along one axis, as an array of the operand's shape that takes no memory.
-            places = np.arange(size).reshape(-1, *[1] * (len(operand.shape) - axis - 1))
-            arrays = (np.broadcast_to(places, operand.shape), *(other.array for other in others))
-            source.append(int(np.asarray(move(*arrays, **tensor.node.options))[index]))
+            indices = np.arange(size).reshape(-1, *[1] * (len(operand.shape) - axis - 1))
+            arrays = (np.broadcast_to(indices, operand.shape), *(other.array for other in others))
+            source.append(int(np.asarray(rearrange(*arrays, **tensor.node.options))[index]))
         return _broadcast_cell(operand, tuple(source))
 
-    return Rule(move, cell, rearranges=True)
+    return Rule(rearrange, cell, rearranges=True)
 
 
 def _transposed_cell(tensor: HandTensor, index: Index) -> Expression:
@@ -315,11 +315,11 @@ def _transposed_cell(tensor: HandTensor, index: Index) -> Expression:
 def _reshaped_cell(tensor: HandTensor, index: Index) -> Expression:
     (operand,) = tensor.node.operands
     number, source = 0, []
-    for place, size in zip(index, tensor.shape, strict=True):
-        number = number * size + place
+    for position, size in zip(index, tensor.shape, strict=True):
+        number = number * size + position
     for size in reversed(operand.shape):
-        number, place = divmod(number, size)
-        source.append(place)
+        number, position = divmod(number, size)
+        source.append(position)
     return _broadcast_cell(operand, tuple(reversed(source)))
 
 
@@ -332,8 +332,8 @@ def _unfold(array: NDArray[Any], *, axis: int, size: int, step: int) -> NDArray[
 
 def _expand(array: NDArray[Any], *, shape: tuple[int, ...]) -> NDArray[Any]:
     """Repeated without a copy; -1 keeps the size of an axis."""
-    kept = (1,) * (len(shape) - array.ndim) + array.shape
-    return np.broadcast_to(array, tuple(k if n == -1 else n for n, k in zip(shape, kept, strict=True)))
+    padded = (1,) * (len(shape) - array.ndim) + array.shape
+    return np.broadcast_to(array, tuple(k if n == -1 else n for n, k in zip(shape, padded, strict=True)))
 
 
 def _row_numbers(array: NDArray[Any]) -> NDArray[Any]:
@@ -346,12 +346,12 @@ def _row_numbers(array: NDArray[Any]) -> NDArray[Any]:
 
 def _cat_cell(tensor: HandTensor, index: Index) -> Expression:
     axis = tensor.node.options["axis"] % len(index)
-    place = index[axis]
+    position = index[axis]
     for operand in tensor.node.operands:
-        if place < operand.shape[axis]:
+        if position < operand.shape[axis]:
             break
-        place -= operand.shape[axis]
-    return _broadcast_cell(operand, (*index[:axis], place, *index[axis + 1 :]))
+        position -= operand.shape[axis]
+    return _broadcast_cell(operand, (*index[:axis], position, *index[axis + 1 :]))
 
 
 OPERATIONS: dict[str, Rule] = {

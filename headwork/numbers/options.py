@@ -21,11 +21,11 @@ def read_option(hint: Any, value: Any, *, where: str, exact: bool = False) -> An
         if value not in choices and not (value == "none" and NoneType in get_args(hint)):
             raise unknown_name(where, value, choices)
         return value if value in choices else None
-    kinds = get_args(hint)
-    if NoneType in kinds:
+    arguments = get_args(hint)
+    if NoneType in arguments:
         if isinstance(value, str) and value.lower() == "none":
             return None
-        hint = next(kind for kind in kinds if kind is not NoneType)
+        hint = next(kind for kind in arguments if kind is not NoneType)
     metadata = getattr(hint, "__metadata__", ())
     if "mask" in metadata:
         return _read_mask(value, exact, where)

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Callable
 
 from headwork.errors import InputError, truncate
+from headwork.files import load_package_toml
 
 MAX_TEXT_LENGTH = 300_000
 MAX_NESTING = 30
@@ -19,11 +20,8 @@ GREEK = (
     "psi|omega"
 )
 FUNCTIONS = ("sqrt", "exp", "ln", "log", "sin", "cos", "tanh", "erf", "max", "abs", "floor", "ceil")
-# What PDFs and word processors put instead of the plain characters.
-LOOKALIKES = str.maketrans(
-    {"−": "-", "–": "-", "·": "*", "⋅": "*", "×": "*", "÷": "/", "⁄": "/", "π": "pi", "β": "beta", "∞": "oo"}
-    | {"⌊": "floor(", "⌋": ")", "⌈": "ceil(", "⌉": ")"}
-)
+PASTED = load_package_toml(__file__, "pasted.toml")
+LOOKALIKES = str.maketrans(PASTED["lookalikes"])
 SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-", strict=True))
 SUPERSCRIPT_RUN = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
 FRACTION_SIGN = re.compile(r"([0-9][ \t]*)?([\u00bc-\u00be\u2150-\u215e])")
@@ -63,9 +61,9 @@ def plain_text(text: str) -> str:
     return text
 
 
-def _fraction_sign(found: re.Match[str]) -> str:
-    fraction = unicodedata.normalize("NFKC", found[2]).replace("⁄", "/")
-    whole = found[1] or ""
+def _fraction_sign(match: re.Match[str]) -> str:
+    fraction = unicodedata.normalize("NFKC", match[2]).replace("⁄", "/")
+    whole = match[1] or ""
     return f"{whole}{MIXED_SIGN}{fraction}" if whole and whole[-1].isdigit() else f"{whole}({fraction})"
 
 
@@ -110,14 +108,14 @@ def _tuples_to_lists(text: str) -> str:
     # Of each open bracket: where; whether it stays; has it several entries, lists.
     stack: list[tuple[int, bool, list[bool]]] = []
     last, before = "", ""  # the last sign that is no space, and the sign just before
-    for place, sign in enumerate(text):
+    for index, sign in enumerate(text):
         if sign == "(":
             stays = last.isalpha() or before.isalnum() or before in (")", "]", "^", "_")
-            stack.append((place, stays, [False, False]))
+            stack.append((index, stays, [False, False]))
         elif sign == ")" and stack:
             start, stays, (several, lists) = stack.pop()
             if not stays and (several or lists):
-                signs[start], signs[place] = ("[", "]") if several else (" ", " ")
+                signs[start], signs[index] = ("[", "]") if several else (" ", " ")
                 if stack:
                     stack[-1][2][1] = True
         elif stack:
@@ -132,14 +130,8 @@ def _tuples_to_lists(text: str) -> str:
 
 
 # --- LaTeX ------------------------------------------------------------------------------------------------
-COMMANDS = {"div": "/", "infty": "oo", "lfloor": "floor(", "lceil": "ceil(", "approx": "=", "pi": "pi"}
-COMMANDS |= dict.fromkeys(("cdot", "times", "ast"), "*") | dict.fromkeys(("quad", "qquad"), " ")
-COMMANDS |= {"lbrack": "[", "rbrack": "]"} | dict.fromkeys(("rfloor", "rceil"), ")")
-COMMANDS |= dict.fromkeys(("hline", "displaystyle", "left", "right", "big", "Big"), "")
-COMMANDS |= {name: name for name in (*GREEK.split("|"), *FUNCTIONS)}
-LATEX_SPACES = {"%": "%", ",": "", "!": "", **dict.fromkeys(";: [](){}", " ")}
-FRACTIONS = ("frac", "dfrac", "tfrac", "cfrac", "nicefrac", "sfrac")
-STYLES = ("text", "mathrm", "mathbf", "mathit", "operatorname", "boldsymbol")
+SPACES: dict[str, str] = PASTED["spaces"]
+COMMANDS: dict[str, str] = PASTED["commands"] | {name: name for name in (*GREEK.split("|"), *FUNCTIONS)}
 TOKEN = re.compile(r"\\([A-Za-z]+|.)|[{}^_&$~]|[^\\{}^_&$~]+", re.DOTALL)
 NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
@@ -195,12 +187,12 @@ class _LatexParser:
             raise unreadable(self.text, "it ends where a number is expected.")
         if sign in "{\\":
             return self.nested(lambda: self.convert_token(""))
-        found = NUMBER.match(self.text, self.position) if number else None
-        self.position += len(found[0]) if found else 1
-        return found[0] if found else sign
+        match = NUMBER.match(self.text, self.position) if number else None
+        self.position += len(match[0]) if match else 1
+        return match[0] if match else sign
 
     def command(self, word: str, before: str) -> str:
-        if word in FRACTIONS:
+        if word in PASTED["fractions"]:
             upper, lower = self.argument(), self.argument()
             if re.search(r"[0-9]$", before) and upper.isdecimal() and lower.isdecimal():
                 return self.mixed(upper, lower)
@@ -213,7 +205,7 @@ class _LatexParser:
             if skip := ROW_SPACING.match(self.text, self.position):
                 self.position = skip.end()
             return ",;" if self.matrices else "\n"
-        if word in STYLES:
+        if word in PASTED["styles"]:
             return self.argument()
         if word in FUNCTIONS and not re.match(
             r"\s{0,9}(?:\(|\\left)", self.text[self.position : self.position + 20]
@@ -223,8 +215,8 @@ class _LatexParser:
             dot = word in ("left", "right") and self.text[self.position : self.position + 1] in (".", "|")
             self.position += dot
             return COMMANDS[word]
-        if word in LATEX_SPACES:
-            return LATEX_SPACES[word]
+        if word in SPACES:
+            return SPACES[word]
         raise unreadable(self.text, f"the LaTeX command \\{truncate(word, 20)} is not known here.")
 
     def mixed(self, upper: str, lower: str) -> str:

@@ -31,8 +31,8 @@ class OperationCount:
 
     def pop_counts(self) -> dict[str, Any]:
         """What was counted since it was last taken."""
-        taken, self.multiply_adds, self.other_operations = vars(self).copy(), 0, 0
-        return taken
+        counts, self.multiply_adds, self.other_operations = vars(self).copy(), 0, 0
+        return counts
 
 
 COSTS = {"softmax": 3, "masked_fill": 0, "tril": 0}  # operations per cell of the result; all others take one

@@ -154,9 +154,8 @@ def _split_row(row: str) -> list[str]:
     """A row cut at its commas, or else its tabs, or else its spaces, outside of brackets."""
     depths = list(accumulate((c == "(") - (c == ")") for c in row))
     for separator in (",", "\t", None):
-        marks = [
-            i for i, c in enumerate(row) if depths[i] == 0 and (c == separator if separator else c.isspace())
-        ]
+        outside = [(i, c) for i, c in enumerate(row) if depths[i] == 0]
+        marks = [i for i, c in outside if (c == separator if separator else c.isspace())]
         if marks or separator is None:
             ends = zip([0, *[m + 1 for m in marks]], [*marks, len(row)], strict=True)
             pieces = [row[a:b].strip() for a, b in ends]
@@ -220,14 +219,14 @@ def _parse_brackets(text: str) -> Any:
             rows.append([])
             commas.append(False)
         elif sign == "]" or (sign in ",;\n" and round_depth <= 0):
-            here = open_lists[-1]
+            current = open_lists[-1]
             commas[-1] |= sign == ","
-            if written := "".join(entry).strip():
-                here.extend([_mark_mixed_number(written)] if commas[-1] else _split_row(written))
+            if cell := "".join(entry).strip():
+                current.extend([_mark_mixed_number(cell)] if commas[-1] else _split_row(cell))
             entry = []
-            if sign == ";" and here and not isinstance(here[0], list):
-                rows[-1].append(here[:])
-                here.clear()
+            if sign == ";" and current and not isinstance(current[0], list):
+                rows[-1].append(current[:])
+                current.clear()
                 commas[-1] = False
             if sign == "]":
                 commas.pop()
@@ -235,9 +234,9 @@ def _parse_brackets(text: str) -> Any:
                     raise unreadable(text, "a ']' too many.")
                 ended = rows.pop()
                 if ended:
-                    here[:] = [*ended, here[:]] if here else ended
-                elif matrix and len(here) == 1:  # [[1 2; 2 0]] is the matrix itself
-                    here[:] = here[0]
+                    current[:] = [*ended, current[:]] if current else ended
+                elif matrix and len(current) == 1:  # [[1 2; 2 0]] is the matrix itself
+                    current[:] = current[0]
                 matrix = bool(ended)
                 open_lists.pop()
         elif len(open_lists) == 1 and not sign.isspace():

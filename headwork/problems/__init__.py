@@ -1,3 +1,3 @@
 """The problem book."""
 
-from headwork.problems.book import GROUPS, Finding, Problem, Solution, book, entries, find, listing, summary
+from headwork.problems.book import GROUPS, Problem, Solution, all_problems, book, find, problem_list, summary

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from headwork.documents import Details, Document, Heading, Item, Items, Table
-from headwork.documents.writing import cell_text, number_text
+from headwork.documents.number_format import cell_text, decimal_value, number_text
 from headwork.errors import unknown_name
 from headwork.files import load_package_toml
 from headwork.numbers import HandTensor
 from headwork.numbers.typed import read_tensor
 from headwork.readings import Trace, TraceValue
-from headwork.readings.showing import trace_data
+from headwork.readings.trace_document import trace_data
 
 GROUPS = {
     "A": "Patches and self-attention by hand",
@@ -30,13 +30,13 @@ GROUPS = {
     "F": "Training on real data",
     "G": "Questions in words",
 }
-MODULES = ["attention_by_hand", "attention_properties", "transformer", "convolution", "training", "questions"]
-Block = TypeVar("Block")
-CLOSE = 1e-12  # how close a decimal must come to the correct value
+MODULES = ["attention_by_hand", "attention_properties", "transformer", "convolution", "training", "concepts"]
+Part = TypeVar("Part")
+TOLERANCE = 1e-12  # how close a decimal must come to the correct value
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckedValue:
     """One checked value: ours, whether it is correct, and what was published where that differs."""
 
     label: str
@@ -61,7 +61,7 @@ class Solution:
     """What an entry shows, explains and checks, in order, and its answer."""
 
     parts: list[Any] = field(default_factory=list)  # str, Trace, Table or a matplotlib figure
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[CheckedValue] = field(default_factory=list)
     answer: str = ""
     why: str = ""
 
@@ -85,13 +85,13 @@ class Solution:
     def say(self, words: str) -> None:
         self.parts.append(_one_line(words))
 
-    def show(self, part: Block) -> Block:
+    def show(self, part: Part) -> Part:
         """Add a trace, table, ledger or figure, a document by its parts; and return it."""
         self.parts += [part.title, *part.parts] if isinstance(part, Document) else [part]
         return part
 
     def check(self, label: str, ours: Any, expected: Any, *, rounded: int = -1) -> None:
-        """Compare with the correct value: exactly, to ``CLOSE`` in decimals, or to so many digits."""
+        """Compare with the correct value: exactly, to ``TOLERANCE`` in decimals, or to so many digits."""
         if isinstance(ours, TraceValue):
             ours = ours.values if ours.exact is None else ours.exact
         several = isinstance(ours, (tuple, list))
@@ -102,7 +102,7 @@ class Solution:
             right, text = digits == expected.split(), " ".join(digits)
         else:
             right, text = _same(ours, expected), _array_text(ours)
-        self.findings.append(Finding(label, text, bool(right)))
+        self.findings.append(CheckedValue(label, text, bool(right)))
 
     def confirm(self, label: str, fact: Any) -> None:
         """Check a fact that the label states."""
@@ -118,7 +118,7 @@ def _one_line(words: str) -> str:
 
 
 def close(a: Any, b: Any) -> bool:
-    return bool(np.abs(a - b).max() <= CLOSE)
+    return bool(np.abs(a - b).max() <= TOLERANCE)
 
 
 def _plural(count: int, noun: str) -> str:
@@ -133,24 +133,14 @@ def _array_text(value: Any) -> str:
 def _cell_text(value: Any) -> str:
     if not hasattr(value, "free_symbols"):
         return number_text(value, 4)
-    from headwork.numbers.exact import (
-        as_single_fraction,
-        exact_text,
-    )  # when it is needed: SymPy takes a second to import
+    # When it is needed: SymPy takes a second to import.
+    from headwork.numbers.exact import as_single_fraction, exact_text
 
     return exact_text(as_single_fraction(value))
 
 
-def _decimal(value: Any) -> float | None:
-    if not hasattr(value, "free_symbols"):
-        return float(value)
-    from headwork.numbers.exact import decimal
-
-    return decimal(value)
-
-
 def _round_all(value: Any, digits: int) -> list[str]:
-    return [f"{_decimal(x):.{digits}f}" for x in np.asarray(value, object).flat]
+    return [f"{decimal_value(x):.{digits}f}" for x in np.asarray(value, object).flat]
 
 
 def _same(ours: Any, expected: Any) -> bool:
@@ -167,23 +157,23 @@ def _equal(ours: Any, correct: Any) -> bool:
 
         difference = (ours - correct).expand()
         return bool(difference == 0 or (not difference.free_symbols and sign(difference) == 0))
-    number = _decimal(correct)
-    return number is not None and bool(abs(float(ours) - number) <= CLOSE * (1 + abs(number)))
+    number = decimal_value(correct)
+    return number is not None and bool(abs(float(ours) - number) <= TOLERANCE * (1 + abs(number)))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """An entry: its slug, title, question in our words, and the function that solves it."""
+    """An entry: its slug, title, question in our words, and the function that fills a solution."""
 
     slug: str
     title: str
     question: str
-    entry: Callable[[Solution], None]
+    fill: Callable[[Solution], None]
 
     def solve(self) -> Solution:
         solution = Solution()
-        self.entry(solution)
-        words = texts().get(self.slug, {})
+        self.fill(solution)
+        words = book_texts().get(self.slug, {})
         solution.answer, solution.why = (_one_line(words.get(name, "")) for name in ("answer", "why"))
         for i, finding in enumerate(solution.findings):
             published, why = words.get("errors", {}).get(finding.label, ("", ""))
@@ -214,50 +204,37 @@ class Problem:
 
 
 @cache
-def texts() -> dict[str, Any]:
+def book_texts() -> dict[str, Any]:
     """The answer of each problem, and the errors in the hand-outs' answers, from ``book.toml``."""
     return load_package_toml(__file__, "book.toml")
 
 
-PROBLEMS: dict[str, Problem] = {}
-
-Entry = Callable[[Solution], None]
-
-
-def problem(title: str) -> Callable[[Entry], Entry]:
-    """Enter a function into the book: its name is the slug, its docstring the question."""
-
-    def enter(entry: Entry) -> Entry:
-        slug, question = entry.__name__.upper(), _one_line(entry.__doc__ or "")
-        PROBLEMS[slug] = Problem(slug, title, question, entry)
-        return entry
-
-    return enter
-
-
 @cache
-def entries() -> dict[str, Problem]:
-    """Every problem by its slug, in order."""
-    for name in MODULES:
-        import_module(f"headwork.problems.{name}")
-    return {slug: PROBLEMS[slug] for slug in sorted(PROBLEMS, key=lambda slug: (slug[0], int(slug[1:])))}
+def all_problems() -> dict[str, Problem]:
+    """Every problem by its slug, in order: the words of book.toml, and the function of that name."""
+    modules = [import_module(f"headwork.problems.{name}") for name in MODULES]
+    functions = {name: function for module in modules for name, function in vars(module).items()}
+    return {
+        slug: Problem(slug, entry["title"], _one_line(entry["question"]), functions[slug.lower()])
+        for slug, entry in book_texts().items()
+    }
 
 
 def find(slug: str) -> Problem:
     """A problem by its slug, in either case."""
-    problems = entries()
+    problems = all_problems()
     if slug.upper() not in problems:
         raise unknown_name("problem", slug, problems)
     return problems[slug.upper()]
 
 
-def listing() -> Document:
+def problem_list() -> Document:
     """All problems, by group."""
     parts: list[Any] = []
     for group, name in GROUPS.items():
-        found = {slug: entry for slug, entry in entries().items() if slug[0] == group}
+        listed = {slug: problem for slug, problem in all_problems().items() if slug[0] == group}
         parts += [Heading(f"{group}. {name}")]
-        parts += [Items(tuple(Item(entry.title, slug) for slug, entry in found.items()))]
+        parts += [Items(tuple(Item(problem.title, slug) for slug, problem in listed.items()))]
     parts.append("headwork problems A2 solves one; headwork problems --check checks all.")
     return Document("The problem book", tuple(parts))
 
@@ -266,12 +243,12 @@ def book(solutions: dict[str, Solution]) -> Document:
     """The whole book, solved: the short table, then every problem."""
     parts: list[Any] = [summary(solutions)]
     for slug, solution in solutions.items():
-        section = entries()[slug].document(solution)
+        section = all_problems()[slug].document(solution)
         parts += [Heading(section.title, anchor=slug), *section.parts]
     return Document(
         "The problem book",
         tuple(parts),
-        data=lambda: [entries()[slug].as_data(solution) for slug, solution in solutions.items()],
+        data=lambda: [all_problems()[slug].as_data(solution) for slug, solution in solutions.items()],
     )
 
 

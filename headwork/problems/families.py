@@ -10,10 +10,10 @@ from headwork import sizes
 from headwork.documents import Table
 from headwork.mechanisms import convolution_1d, recurrence, self_attention
 from headwork.numbers import OperationCount, ShapeTensor
-from headwork.problems.book import Solution, tensor, texts
+from headwork.problems.book import Solution, book_texts, tensor
 from headwork.readings import recorder
 
-NEEDED = ("torch", "sklearn")  # the latter brings the digits
+REQUIRED_PACKAGES = ("torch", "sklearn")  # the latter brings the digits
 
 
 def family_table() -> Table:
@@ -39,7 +39,7 @@ def family_table() -> Table:
 
 def answer_table() -> Table:
     """CNNs, RNNs and transformers by what the hand-out asks, each cell with the figure that was measured."""
-    rows = [tuple(row) for row in texts()["A3"]["table"]]
+    rows = [tuple(row) for row in book_texts()["A3"]["table"]]
     note = (
         "Measured by headwork compare --families cnn,lstm,transformer: seed 0, 250 steps, about 10,000 "
         "parameters each; kept in results/comparison.json. The RNN is an LSTM."
@@ -47,7 +47,7 @@ def answer_table() -> Table:
     return Table("CNNs, RNNs and transformers", ("", "CNN", "RNN", "transformer"), rows, [note])
 
 
-def chain(function: Callable[..., Any], *shapes: tuple[int, ...], **options: Any) -> int:
+def sequential_steps(function: Callable[..., Any], *shapes: tuple[int, ...], **options: Any) -> int:
     """Sequential steps of a mechanism: its number of time steps, or 1 where it has none."""
     recorded: dict[str, Any] = {}
     tensors = (ShapeTensor(shape, OperationCount()) for shape in shapes)
@@ -81,11 +81,11 @@ def chain_table(n: int = 16) -> Table:
             [recurrence(tensor(x[: t + 1]), tensor(square), tensor(square)).array for t in range(n)]
         )
 
-    convolution_chain = chain(convolution_1d, (4, n), (4, 4, 3), padding=1)
+    convolution_chain = sequential_steps(convolution_1d, (4, n), (4, 4, 3), padding=1)
     rows = [
         ("convolution, kernel 3", convolution_chain, reach(convolve, tokens)),
-        ("recurrence", chain(recurrence, (n, 4), (4, 4), (4, 4)), reach(recur, tokens)),
-        ("self-attention", chain(self_attention, (n, 4)), reach(attend, tokens)),
+        ("recurrence", sequential_steps(recurrence, (n, 4), (4, 4), (4, 4)), reach(recur, tokens)),
+        ("self-attention", sequential_steps(self_attention, (n, 4)), reach(attend, tokens)),
     ]
     notes = [
         "Longest chain: how many steps must wait for one another. Reach: how far away an input can be and "
@@ -96,7 +96,7 @@ def chain_table(n: int = 16) -> Table:
 
 def show_measured(solution: Solution, part: str) -> None:
     """A part of the comparison, measured now; without torch, a line that says what is missing."""
-    missing = [name for name in NEEDED if find_spec(name) is None]
+    missing = [name for name in REQUIRED_PACKAGES if find_spec(name) is None]
     if missing:
         solution.say(f"""The measured part is left out: {" and ".join(missing)} is not installed. Try
         pip install ".[train]", then headwork compare.""")

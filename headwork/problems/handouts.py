@@ -15,7 +15,7 @@ from typing import Any
 from headwork.documents import Block, Code, Document, Formula, Heading, Item, Items, Prose, as_blocks
 from headwork.errors import InputError, truncate, unknown_name
 from headwork.files import load_package_toml
-from headwork.problems.book import entries, find, texts
+from headwork.problems.book import all_problems, book_texts, find
 from headwork.problems.families import answer_table
 
 TITLE = "The hand-outs, question by question"
@@ -23,7 +23,7 @@ HINT = "headwork course hw3/1.3c answers a question; headwork course --find perm
 
 
 @dataclass(frozen=True)
-class Question:
+class HandoutQuestion:
     """A question of a hand-out; the table or the work of ``table`` and ``shows`` belongs to its answer."""
 
     handout: str
@@ -49,16 +49,16 @@ class Question:
         for slug in self.shows if work else ():
             for part in find(slug).solve().parts:
                 yield from as_blocks(part)
-        errors = [error for slug in self.problems for error in texts()[slug].get("errors", {}).values()]
+        errors = [error for slug in self.problems for error in book_texts()[slug].get("errors", {}).values()]
         if errors:
             yield Prose("Errors in the hand-outs' answers:")
             yield Items(
                 tuple(Item(f"published: {published}. {' '.join(why.split())}") for published, why in errors)
             )
-        worked = f"Worked in full: headwork problems {' and '.join(self.problems)}. " if self.problems else ""
-        yield Prose(f"{worked}In code: the notebook {self.notebook}. To change it, try it, practise it:")
-        more = f"headwork practice new {self.exercise} --out exercise/"
-        yield Code(f"headwork lab {self.name}\n{self.command}\n{more}")
+        solved = f"Worked in full: headwork problems {' and '.join(self.problems)}. " if self.problems else ""
+        yield Prose(f"{solved}In code: the notebook {self.notebook}. To change it, try it, practise it:")
+        practise = f"headwork practice new {self.exercise} --out exercise/"
+        yield Code(f"headwork lab {self.name}\n{self.command}\n{practise}")
 
     def as_data(self) -> dict[str, Any]:
         return {
@@ -85,17 +85,17 @@ def handout_texts() -> dict[str, Any]:
 
 
 @cache
-def questions() -> dict[str, Question]:
+def questions() -> dict[str, HandoutQuestion]:
     """Every question by its name, in order."""
     every = (
-        Question(handout, number, **entry)
+        HandoutQuestion(handout, number, **entry)
         for handout, content in handout_texts().items()
         for number, entry in content["questions"].items()
     )
     return {question.name: question for question in every}
 
 
-def look_up(name: str) -> list[Question]:
+def look_up(name: str) -> list[HandoutQuestion]:
     """The questions of this name: one (hw3/1.3c), a range (hw3/1.1a-b), or all that begin so (hw3/1.3, hw3).
 
     >>> [question.name for question in look_up("HW3/1.1e-f")]
@@ -120,7 +120,7 @@ def _begins(name: str, start: str) -> bool:
     return not start or (name.startswith(start) and not name[len(start) :][:1].isdecimal())
 
 
-def search(words: str) -> list[Question]:
+def search(words: str) -> list[HandoutQuestion]:
     """The questions in which all of these words occur, those that ask for the first of them before others."""
     wanted = words.lower().split()
     best = [q for q in questions().values() if wanted and all(word in _text(q) for word in wanted)]
@@ -133,12 +133,12 @@ def search(words: str) -> list[Question]:
     return sorted(best, key=lambda question: wanted[0] not in question.asks.lower())
 
 
-def _text(question: Question) -> str:
-    titles = " ".join(entries()[slug].title for slug in question.problems)
+def _text(question: HandoutQuestion) -> str:
+    titles = " ".join(all_problems()[slug].title for slug in question.problems)
     return f"{question.name} {question.asks} {question.answer} {titles}".lower()
 
 
-def listing(chosen: Iterable[Question] = ()) -> Document:
+def question_list(chosen: Iterable[HandoutQuestion] = ()) -> Document:
     """The questions with what they ask, by hand-out."""
     parts: list[Any] = []
     chosen = list(chosen) or list(questions().values())
@@ -150,7 +150,7 @@ def listing(chosen: Iterable[Question] = ()) -> Document:
     return Document(TITLE, (*parts, HINT), data=lambda: [question.as_data() for question in chosen])
 
 
-def answers(chosen: Iterable[Question] = ()) -> Document:
+def answers_document(chosen: Iterable[HandoutQuestion] = ()) -> Document:
     """Questions with their answers; without any chosen, all of them."""
     every = list(chosen) or list(questions().values())
     if len(every) == 1:

@@ -9,15 +9,15 @@ import numpy as np
 
 from headwork.documents import Block, Details, Document, Figure, Heading, Item, Items, Link, Prose
 from headwork.documents.blocks import Inline
-from headwork.documents.plots import new_plot, tint
+from headwork.documents.plots import heat_colormap, new_plot
 from headwork.files import unused_path, write_atomic
 from headwork.problems.attention_by_hand import A2
-from headwork.problems.book import Solution, entries, summary
+from headwork.problems.book import Solution, all_problems, summary
 from headwork.problems.handouts import handout_texts, questions
 from headwork.readings import explain
 
 BETAS = ("0", "0.5", "1", "2", "10", "oo")
-DIGITS, LAB = "digits/report.html", "lab.html"  # beside the report, where there is one
+DIGITS_REPORT, LAB_FILE = "digits/report.html", "lab.html"  # beside the report, where there is one
 WEIGHTS = "Each row sums to 1. Row 2 has four equal scores: it never sharpens."
 ABOUT = (
     "Attention, transformers, convolution and recurrence: every question of five hand-outs, solved by the "
@@ -31,7 +31,7 @@ def weights_figure() -> Any:
     plot, panels = new_plot(11, 2.3, 1, len(BETAS))
     for axes, beta in zip(panels, BETAS, strict=True):
         weights = explain("self-attention", **{**A2, "beta": beta})["weights"].values
-        image = axes.imshow(weights, cmap=tint(), vmin=0, vmax=1)
+        image = axes.imshow(weights, cmap=heat_colormap(), vmin=0, vmax=1)
         for i, j in np.ndindex(weights.shape):
             axes.text(j, i, f"{weights[i, j]:.2f}", ha="center", va="center", fontsize=7)
         title = f"beta = {beta.replace('oo', '∞')}"
@@ -52,32 +52,37 @@ def report(solutions: dict[str, Solution], folder: Path, trained: Any = None, la
     ``lab`` says that the lab stands beside it, so that questions lead to their pages there.
     """
     weights = Figure(weights_figure(), "weights of A2 for several beta", WEIGHTS)
-    parts: list[Any] = [_doors(trained, lab), *_questions(solutions, lab)]
+    parts: list[Any] = [_starting_points(trained, lab), *_questions(solutions, lab)]
     parts += [Heading("The weights of A2 for several beta"), weights]
     parts += [Heading("Every answer at a glance"), Details("The short table", (summary(solutions),))]
     if trained is not None:
         result, picture = trained
         accuracy = f"Test accuracy {result.test_accuracy:.1%}; the test set was used once, at the end. "
-        words = Prose((accuracy, Link("Its report", DIGITS), " has curves, heads and mistakes."))
+        words = Prose((accuracy, Link("Its report", DIGITS_REPORT), " has curves, heads and mistakes."))
         parts += [Heading("A vision transformer trained on digits", anchor="digits"), words, picture]
     document = Document("Headwork: the problem book", tuple(parts), about=ABOUT)
     return write_atomic(folder / "report.html", document.to_html())
 
 
-def _doors(trained: Any, lab: bool) -> Items:
+def _starting_points(trained: Any, lab: bool) -> Items:
     """Where a reader may begin."""
     handouts = [part for name in handout_texts() for part in (", ", Link(name, f"#{name}"))][1:]
     model: Inline = "headwork run without --book-only trains one on digits."
     if trained is not None:
-        model = (Link("its report", DIGITS), " says what it learned of digits, and where it goes wrong.")
-    change = (Link("the lab", LAB), " has them to change.") if lab else ("headwork lab has them to change.",)
+        model = (
+            Link("its report", DIGITS_REPORT),
+            " says what it learned of digits, and where it goes wrong.",
+        )
+    change = (
+        (Link("the lab", LAB_FILE), " has them to change.") if lab else ("headwork lab has them to change.",)
+    )
     example = (Link("four tokens by hand", "#A2"), ": point at a number, see what it comes from; ", *change)
-    doors = {
+    points = {
         "Look up a question": tuple(handouts),
         "See attention at work": example,
         "Look at a model": model,
     }
-    return Items(tuple(Item(text, f"{name}:") for name, text in doors.items()))
+    return Items(tuple(Item(text, f"{name}:") for name, text in points.items()))
 
 
 def _questions(solutions: dict[str, Solution], lab: bool) -> Iterator[Block]:
@@ -87,11 +92,11 @@ def _questions(solutions: dict[str, Solution], lab: bool) -> Iterator[Block]:
         yield Heading(f"{name}: {handout['about']}", anchor=name)
         for number, question in handout["questions"].items():
             asked = questions()[f"{name}/{number}"]
-            again = [slug for slug in question["problems"] if slug in solutions and slug not in left]
-            leads = [Link(f"{slug}. {entries()[slug].title}", f"#{slug}") for slug in again]
-            leads += [Link("Change its numbers in the lab", f"{LAB}#/problems/{asked.name}")] * lab
-            links = [Prose((lead,)) for lead in leads]
+            shown_above = [slug for slug in question["problems"] if slug in solutions and slug not in left]
+            link_items = [Link(f"{slug}. {all_problems()[slug].title}", f"#{slug}") for slug in shown_above]
+            link_items += [Link("Change its numbers in the lab", f"{LAB_FILE}#/problems/{asked.name}")] * lab
+            links = [Prose((lead,)) for lead in link_items]
             yield Details(f"{asked.name}: {asked.asks}", (*asked.blocks(work=False), *links), asked.name)
             for slug in (slug for slug in question["problems"] if slug in left):
-                summary = f"{slug}. {entries()[slug].title}: {solutions[slug].short_answer}"
-                yield Details(summary, entries()[slug].document(left.pop(slug)).blocks, slug)
+                summary = f"{slug}. {all_problems()[slug].title}: {solutions[slug].short_answer}"
+                yield Details(summary, all_problems()[slug].document(left.pop(slug)).blocks, slug)

@@ -29,7 +29,7 @@ AnyTrace = TypeVar("AnyTrace", bound=Trace)
 
 
 def assemble(
-    kind: type[AnyTrace],
+    trace_type: type[AnyTrace],
     mechanism: Mechanism,
     inputs: Mapping[str, Any],
     recorded: Mapping[str, Any],
@@ -38,12 +38,13 @@ def assemble(
     columns: bool = False,
     names: Mapping[str, tuple[Any, ...]] | None = None,
     noted: Iterable[str] = (),
+    simplified: bool = True,
     **settings: Any,
 ) -> AnyTrace:
     """A trace of these inputs and recorded steps, tokens shown as columns where that is asked for.
 
     ``names`` are those that stand for long exact numbers, by the step that brings them; ``noted`` are all
-    steps in order, where only some are recorded.
+    steps in order, where only some are recorded; ``simplified`` says whether exact numbers are.
     """
     absent = [c for c in mechanism.inputs if c.name not in inputs]
     missing = [name for card in absent for name in dict.fromkeys((card.name, card.symbol))]
@@ -53,8 +54,8 @@ def assemble(
 
     cards: dict[str, Input | Step] = {c.name: c for c in mechanism.inputs if c.name in inputs}
     cards |= {path: mechanism.step(path) for path in noted or recorded}
-    marked = symbol_marker(cards)
-    symbols = {path: marked(path, card.symbol) for path, card in cards.items() if isinstance(card, Step)}
+    with_marks = symbol_marker(cards)
+    symbols = {path: with_marks(path, card.symbol) for path, card in cards.items() if isinstance(card, Step)}
 
     def trace_value(path: str, card: Input | Step, value: Any) -> TraceValue:
         if not isinstance(value, HandTensor):
@@ -62,22 +63,28 @@ def assemble(
         order = list(range(len(value.shape)))
         if (axis := token_axis(card, value)) is not None and columns:
             order.append(order.pop(axis))
-        symbol, formula = marked(path, card.symbol), ""
+        symbol, formula = with_marks(path, card.symbol), ""
         if isinstance(card, Step):
             scope = path.removesuffix(path.rpartition("/")[2])
             without = [name.removeprefix(scope) for name in missing]
             before = takewhile(lambda item: item[0] != path, symbols.items())
             formula = formula_for(
-                card, columns=columns, convention=convention, missing=without, path=path, taken=dict(before)
+                card,
+                columns=columns,
+                convention=convention,
+                missing=without,
+                path=path,
+                earlier_symbols=dict(before),
             )
-            formula = marked(path, formula)
+            formula = with_marks(path, formula)
             if hard:
                 formula = SOFTMAX.sub(HARD_SOFTMAX, formula.replace(r"\beta\, ", ""))
             if counted := NUMBERED_SCOPE.search(path):
                 symbol = re.sub(r"_[th]\b", f"_{{{counted[1]}}}", symbol)
-        return TraceValue(path, card, value, tuple(order), symbol, formula, names=(names or {}).get(path, ()))
+        new = (names or {}).get(path, ())
+        return TraceValue(path, card, value, tuple(order), symbol, formula, names=new, simplified=simplified)
 
-    return kind(
+    return trace_type(
         mechanism=mechanism,
         inputs={c.name: trace_value(c.name, c, inputs[c.name]) for c in mechanism.inputs if c.name in inputs},
         options={name: _plain(value) for name, value in options.items()},
@@ -89,24 +96,24 @@ def assemble(
 
 def symbol_marker(cards: Mapping[str, Input | Step]) -> Callable[[str, str], str]:
     """Marks symbols of parts that a model has several times: of a path and a text, Q^{(e0)} for Q."""
-    places = {path: MODEL_PART.findall(path)[0] for path in cards}
-    sides, blocks = (len({place[i] for place in places.values()} - {""}) > 1 for i in (1, 2))
-    own: dict[str, set[str]] = {}
+    parts = {path: MODEL_PART.findall(path)[0] for path in cards}
+    sides, blocks = (len({part[i] for part in parts.values()} - {""}) > 1 for i in (1, 2))
+    part_symbols: dict[str, set[str]] = {}
     for path, card in cards.items():
-        own.setdefault(places[path][0], set()).add(card.symbol)
+        part_symbols.setdefault(parts[path][0], set()).add(card.symbol)
 
-    def marked(path: str, text: str) -> str:
+    def with_marks(path: str, text: str) -> str:
         scope, side, block = MODEL_PART.findall(path)[0]
         mark = f"^{{({side[:1] * sides + block * blocks})}}"
-        names = sorted(map(re.escape, own.get(scope, ())), key=len, reverse=True)
+        names = sorted(map(re.escape, part_symbols.get(scope, ())), key=len, reverse=True)
         known = "|".join([*(re.sub("_t$", r"_(?:[t\\d]|\\{t-1\\})", name) for name in names), PARAMETERS])
         token = rf"(?<![A-Za-z\\])(?:{known})(?![A-Za-z'])(\^\{{\(\w+\)\}})?"  # marked already, it stays
         if mark == "^{()}":
             return text
-        text = re.sub(token, lambda found: found[0] if found[1] else found[0] + mark, text)
+        text = re.sub(token, lambda match: match[0] if match[1] else match[0] + mark, text)
         return re.sub(r"\^\{(\(\w+\))\}\^(\\top|\w)", r"^{\1\2}", text)  # a mark and a power share one place
 
-    return marked
+    return with_marks
 
 
 def effective_options(mechanism: Mechanism, options: Mapping[str, Any]) -> dict[str, Any]:

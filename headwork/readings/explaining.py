@@ -16,10 +16,10 @@ from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.options import literal_choices, read_option
 from headwork.numbers.typed import SymbolInDecimals, read_tensor
 from headwork.readings.assembling import TOKEN_AXES, assemble, effective_options, tokens_as_rows
-from headwork.readings.cautions import trace_warnings
 from headwork.readings.models_by_hand import CONVENTION, model_as_mechanism
 from headwork.readings.recording import name_long_numbers, recorder, replacer
 from headwork.readings.trace import Trace
+from headwork.readings.trace_warnings import trace_warnings
 
 MAX_EXACT_OPERATIONS = 8_000
 TABLES = ("inputs", "parameters", "options")  # of a problem in a TOML file, besides its mechanism
@@ -96,9 +96,9 @@ def _explain_once(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact:
         for name in mechanism.options
         if name in present
     }
-    if typed := [name for name, value in options.items() if getattr(value, "shape", ())]:
-        mechanism = replace(mechanism, inputs=(*mechanism.inputs, *map(mask_card, typed)))
-        inputs |= {name: options.pop(name) for name in typed}
+    if mask_names := [name for name, value in options.items() if getattr(value, "shape", ())]:
+        mechanism = replace(mechanism, inputs=(*mechanism.inputs, *map(mask_card, mask_names)))
+        inputs |= {name: options.pop(name) for name in mask_names}
     new_values = {path: read_tensor(value, exact=exact, where=path) for path, value in replacing.items()}
     if columns:
         inputs = {c.name: tokens_as_rows(inputs[c.name], c) for c in mechanism.inputs if c.name in inputs}
@@ -108,7 +108,7 @@ def _explain_once(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact:
     recorded: dict[str, HandTensor] = {}
     names: dict[str, tuple[Any, ...]] = {}
     note = recorder(recorded)
-    if exact and mechanism.gather:  # of several layers: numbers grow from one to the next
+    if exact and mechanism.has_sublayers:  # numbers grow from one to the next
         note = name_long_numbers(note, names)
     note = replacer(note, new_values) if new_values else note
     # The arithmetic of a cell stops at labelled tensors.
@@ -117,6 +117,7 @@ def _explain_once(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact:
         for name, value in {**inputs, **options}.items()
     }
     mechanism.run(labelled, note)
+    simplified = not exact or _few_enough_to_simplify(mechanism, [*inputs.values(), *recorded.values()])
     trace = assemble(
         Trace,
         mechanism,
@@ -129,7 +130,10 @@ def _explain_once(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact:
         replaced=replacing,
         rerun=rerun,
         names=names,
+        simplified=simplified,
     )
+    if not simplified:
+        trace.warnings.append("the exact numbers are too many to simplify: they stand as they came about.")
     trace.warnings.extend(trace_warnings(trace, columns=columns))
     return trace
 
@@ -209,6 +213,15 @@ def _check_size(
         )
 
 
+def _few_enough_to_simplify(mechanism: Mechanism, tensors: Sequence[HandTensor]) -> bool:
+    from headwork.numbers.exact import few_enough_to_simplify
+
+    try:
+        return few_enough_to_simplify(cell for tensor in tensors for cell in tensor.array.flat)
+    except TooLarge as error:
+        raise TooLarge(f"{mechanism.slug}: {error}") from None
+
+
 def _size_error(mechanism: Mechanism, inputs: Mapping[str, HandTensor]) -> InputError:
     """Sizes that do not fit: what was given and expected, and first each axis that has two sizes."""
     cards = [c for c in mechanism.inputs if c.name in inputs]
@@ -267,8 +280,8 @@ def option_texts(mechanism: Mechanism) -> Iterator[str]:
     """Each option with its type and its default."""
     hints = mechanism.option_types
     for name, parameter in mechanism.options.items():
-        usual = parameter.default
-        default = "" if usual in (parameter.empty, None) else f", {usual} unless given"
+        default_value = parameter.default
+        default = "" if default_value in (parameter.empty, None) else f", {default_value} unless given"
         yield f"{name} ({_type_text(hints[name])}{default})"
     if any(axis in TOKEN_AXES for card in mechanism.inputs for axis in card.axes.split()):
         yield "tokens_as (rows | columns, rows unless given)"
@@ -280,5 +293,5 @@ def _type_text(hint: Any) -> str:
     if marks := getattr(hint, "__metadata__", ()):
         return "causal | matrix" if "mask" in marks else "number"
     inner = [part for part in get_args(hint) if part is not type(None)]
-    kinds = {int: "whole number", bool: "true | false"}
-    return _type_text(inner[0]) if inner else kinds.get(hint, "number")
+    type_names = {int: "whole number", bool: "true | false"}
+    return _type_text(inner[0]) if inner else type_names.get(hint, "number")

@@ -15,7 +15,8 @@ import numpy as np
 from headwork.errors import TooLarge
 from headwork.mechanisms.attention import Mask
 from headwork.mechanisms.definitions import Definition
-from headwork.mechanisms.parameters import Initial, cards, fill_tree, flatten, paths
+from headwork.mechanisms.kernels import PLAIN
+from headwork.mechanisms.parameters import Spec, fill_tree, flatten_tree, parameter_cards, parameter_paths
 from headwork.note import Mechanism, Note, silent
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import as_numbers
@@ -52,10 +53,10 @@ def model_as_mechanism(
     if settings.get("depth", 1) > MAX_DEPTH:
         raise TooLarge(f"{definition.slug}: depth {settings['depth']:,}; by hand at most {MAX_DEPTH:,}.")
     template = definition.parameters(config)
-    if (count := sum(prod(leaf.shape) for leaf in flatten(template).values())) > MAX_PARAMETERS:
+    if (count := sum(prod(leaf.shape) for leaf in flatten_tree(template).values())) > MAX_PARAMETERS:
         raise TooLarge(f"{definition.slug}: {count:,} parameters; by hand at most {MAX_PARAMETERS:,}.")
-    leaves, parameters = flatten(template), {card.name: card for card in cards(template)}
-    initial = {path: leaves[name] for name, path in paths(template).items()}
+    leaves, parameters = flatten_tree(template), {card.name: card for card in parameter_cards(template)}
+    initial = {path: leaves[name] for name, path in parameter_paths(template).items()}
     optional = {
         path
         for path, card in parameters.items()
@@ -64,19 +65,18 @@ def model_as_mechanism(
     values = {path: _fixed(leaf, exact) for path, leaf in initial.items() if leaf.values is not None}
     if random is not None:
         values = _drawn(initial, random) | values
-    absent = dict.fromkeys(optional)
-    masks = [
-        n for n, hint in get_type_hints(definition.function, include_extras=True).items() if hint == Mask
-    ]
+    nothing = dict.fromkeys(optional)
+    types = get_type_hints(definition.function, include_extras=True)
+    masks = [name for name, hint in types.items() if hint == Mask]
 
     def function(*, parameters: Any, note: Note = silent, **values: Any) -> Any:
         inputs = [values.get(card.name) for card in definition.inputs]
         options = {name: values[name] for name in masks if name in values}
-        return definition.function(parameters, config, *inputs, note=note, **options)
+        return definition.function(parameters, config, *inputs, kernels=PLAIN.with_note(note), **options)
 
     function.__doc__ = definition.function.__doc__
     one, signature = inspect.Parameter, inspect.signature(definition.function).parameters
-    needed = [card.name for card in definition.inputs if signature[card.name].default is one.empty]
+    required = [card.name for card in definition.inputs if signature[card.name].default is one.empty]
     mechanism = Mechanism(
         slug=definition.slug,
         function=function,
@@ -84,8 +84,8 @@ def model_as_mechanism(
         steps=definition.steps(config),
         options={n: one(n, one.KEYWORD_ONLY, default=getattr(config, n, None)) for n in (*hints, *masks)},
         option_types=hints | dict.fromkeys(masks, Mask),
-        required=(*needed, *(path for path in parameters if path not in optional and path not in values)),
-        gather=lambda trained: fill_tree(template, {**absent, **trained}, definition.slug),
+        required=(*required, *(path for path in parameters if path not in optional and path not in values)),
+        gather=lambda trained: fill_tree(template, {**nothing, **trained}, definition.slug),
     )
     return mechanism, values
 
@@ -120,15 +120,13 @@ def _sizes(definition: Definition, given: Mapping[str, Any], exact: bool) -> dic
     return sizes
 
 
-def _fixed(leaf: Initial, exact: bool) -> Any:
+def _fixed(leaf: Spec, exact: bool) -> Any:
     assert leaf.values is not None
     return leaf.values(HandTensor(as_numbers(0, np.dtype(object if exact else float)))).array
 
 
-def _drawn(initial: Mapping[str, Initial], seed: int) -> dict[str, Any]:
+def _drawn(initial: Mapping[str, Spec], seed: int) -> dict[str, Any]:
     """Small whole numbers for every parameter, so that giving one does not change the others."""
     generator = np.random.default_rng(seed)
-    return {
-        path: generator.integers(*DRAWN_RANGES.get(leaf.draw, (-2, 3)), leaf.shape)
-        for path, leaf in initial.items()
-    }
+    ranges = {path: DRAWN_RANGES.get(leaf.draw, (-2, 3)) for path, leaf in initial.items()}
+    return {path: generator.integers(*ranges[path], leaf.shape) for path, leaf in initial.items()}

@@ -1,4 +1,4 @@
-"""A trace for a reader who can run code: the same problem, its steps, and what to try next."""
+"""A trace for a reader who can run code: the same problem, and its steps cell by cell."""
 
 import json
 import math
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwork.documents import Block, Code, Formula, Heading, Prose
-from headwork.errors import InputError
 from headwork.note import MECHANISMS
 from headwork.numbers import HandTensor
 
@@ -20,7 +19,7 @@ MAX_STEPS = 40  # with cells of their own; the trace shows them all
 
 
 def notebook_cells(trace: "Trace") -> Iterator[Block]:
-    """The problem worked again, the arithmetic of one cell of each step, and what to try next."""
+    """The problem worked again, and the arithmetic of one cell of each step."""
     replaced = {path: array_text(trace[path].tensor.array) for path in trace.replaced}
     yield Code(_problem_code(trace, replaced), (trace,))
     yield Heading("Cell by cell")
@@ -32,33 +31,30 @@ def notebook_cells(trace: "Trace") -> Iterator[Block]:
             f"trace.cell({', '.join([_literal(value.path), *map(str, index)])})",
             str(trace.cell(value.path, *index)),
         )
-    if not trace.title and not replaced:
-        yield from _what_if(trace)
-        yield from _hard_attention(trace)
 
 
-def _print(expression: str, result: Any, before: str = "") -> Code:
+def _print(expression: str, result: Any) -> Code:
     """A cell that prints an expression, with what a new kernel prints, whatever this program has set."""
     with np.printoptions(precision=8, suppress=False):
-        return Code(f"{before}print({expression})", (f"{result}\n",))
+        return Code(f"print({expression})", (f"{result}\n",))
 
 
 # --- the problem, typed in again -----------------------------------------------------------------
 def _problem_code(trace: "Trace", replaced: dict[str, str]) -> str:
     """Code that works the same problem again."""
-    mechanism, settings, passed = trace.rerun.args  # type: ignore[union-attr]
-    arguments = {name: _as_typed(trace, name, value) for name, value in passed.items() if value is not None}
-    chosen = {"exact": trace.exact, "tokens_as": settings["tokens_as"], "digits": trace.digits}
+    mechanism, settings, given = trace.rerun.args  # type: ignore[union-attr]
+    arguments = {name: _as_typed(trace, name, value) for name, value in given.items() if value is not None}
+    used = {"exact": trace.exact, "tokens_as": settings["tokens_as"], "digits": trace.digits}
     defaults = {"exact": False, "tokens_as": "rows", "digits": 4}
-    more = "".join(f", {name}={_literal(value)}" for name, value in chosen.items() if value != defaults[name])
+    more = "".join(f", {name}={_literal(value)}" for name, value in used.items() if value != defaults[name])
     lines = ["import headwork", "", f"problem = {call_text('dict', arguments)}"]
     if replaced:
-        swaps = ", ".join(f"{_literal(path)}: {_literal(text)}" for path, text in replaced.items())
-        lines.append(f"replacing = {{{swaps}}}")
+        pairs = ", ".join(f"{_literal(path)}: {_literal(text)}" for path, text in replaced.items())
+        lines.append(f"replacing = {{{pairs}}}")
         more += ", replacing=replacing"
     limit = trace.limited
-    then = f".limit({', '.join(map(_literal, limit))})" if limit else ""
-    lines.append(f"trace = headwork.explain({_literal(mechanism)}, **problem{more}){then}")
+    limit_call = f".limit({', '.join(map(_literal, limit))})" if limit else ""
+    lines.append(f"trace = headwork.explain({_literal(mechanism)}, **problem{more}){limit_call}")
     if not (trace.warnings or limit) and trace.rerun and trace.rerun(replacing=replaced).warnings:
         lines.append("trace.warnings.clear()")
     return "\n".join([*lines, "trace"])
@@ -127,44 +123,6 @@ def _literal(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
-# --- what to try next ----------------------------------------------------------------------------
 def _example_cell(value: "TraceValue") -> tuple[int, ...]:
     """The second cell of the first row: it tells more than the first, where queries meet their own keys."""
     return (*(0 for _ in value.shape[:-1]), min(1, value.shape[-1] - 1)) if value.shape else ()
-
-
-def _what_if(trace: "Trace") -> Iterator[Block]:
-    """One cell of an early step raised by 1; the later steps follow."""
-    early = list(trace.steps.values())[:-1]
-    finite = [value for value in early if value.values.dtype == object or np.all(np.isfinite(value.values))]
-    if not finite:
-        return
-    value = next((n for n in finite if n.path.rpartition("/")[2] == "scores"), finite[0])
-    index = _example_cell(value)
-    path, place = _literal(value.path), ", ".join(map(str, index)) or "()"
-    yield Heading("What if?")
-    yield Prose(f"Raise one cell of {value.path} by 1. Every later step follows from it.")
-    numbers = "exact" if trace.exact else "values"
-    changed = getattr(value, numbers).copy()
-    changed[index] += 1
-    result = trace.what_if(value.path, changed)[trace.output.path].values
-    before = f"changed = trace[{path}].{numbers}.copy()\nchanged[{place}] += 1\n"
-    yield _print(f"trace.what_if({path}, changed)[{_literal(trace.output.path)}].values", result, before)
-
-
-def _hard_attention(trace: "Trace") -> Iterator[Block]:
-    """Hard attention: the same problem with beta at infinity. It compares scores: symbols do not allow it."""
-    weights = [path for path in trace.steps if path.rpartition("/")[2] == "weights"]
-    if "beta" not in trace.options or not weights:
-        return
-    try:
-        result = trace.rerun(beta="oo")[weights[0]]  # type: ignore[misc]
-    except InputError:
-        return
-    mechanism, settings, _ = trace.rerun.args  # type: ignore[union-attr]
-    more, numbers = (", exact=True", "exact") if trace.exact else ("", "values")
-    more += f", tokens_as={_literal(settings['tokens_as'])}" if settings["tokens_as"] != "rows" else ""
-    problem = f'{_literal(mechanism)}, **{{**problem, "beta": "oo"}}{more}'
-    yield Heading("In the limit")
-    yield Prose("As beta grows, each query looks only at the key that fits it best; ties share.")
-    yield _print(f"headwork.explain({problem})[{_literal(weights[0])}].{numbers}", getattr(result, numbers))

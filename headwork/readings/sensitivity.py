@@ -7,14 +7,14 @@ v_j minus the mean of the others, so |dy_i| <= tanh(beta |q_i . delta| / 4) max_
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwork.documents import Document, Figure, Table, new_plot
-from headwork.documents.writing import number_text
+from headwork.documents.number_format import number_text
 from headwork.errors import InputError, format_shape
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
@@ -29,30 +29,30 @@ ROUNDING = 1e-12  # a smaller movement, relative to the spread of the values, is
 class Sensitivity:
     """Weights and outputs before and after, one entry per beta; arrays are beta x query (x ...)."""
 
-    changed: int
+    key: int  # the one that moves
     delta: NDArray[Any]
-    betas: tuple[float, ...]
-    before: NDArray[Any]  # weights: beta x query x key
-    after: NDArray[Any]
-    moved: NDArray[Any]  # how far each output moved: beta x query
-    bound: NDArray[Any]  # the most it can move, over all inputs: beta x query
+    betas: NDArray[Any]
+    weights_before: NDArray[Any]  # beta x query x key
+    weights_after: NDArray[Any]
+    output_moved: NDArray[Any]  # how far each output moved: beta x query
+    worst_case: NDArray[Any]  # the most it can move, over all inputs: beta x query
+    flips_at: NDArray[Any]  # the multiple of delta at which this key and the best other tie; nan if never
     alignment: NDArray[Any]  # q . delta, by query
-    flips_at: NDArray[Any]  # the multiple of delta at which key j and the best other tie; nan if never
-    spread: float  # the largest distance from the value of key j to another
+    spread: float  # the largest distance from the value of this key to another
 
     def table(self, digits: int = 4) -> Table:
         """One row per query and beta."""
         numbers = ("weight before", "weight after", "output moved", "worst case")
         columns = ("query", "q.delta", "beta", *numbers, "winner before", "winner after")
         rows = []
-        for i in range(self.before.shape[1]):
+        for i in range(self.weights_before.shape[1]):
             for b, beta in enumerate(self.betas):
-                before, after = self.before[b, i], self.after[b, i]
-                values = (before[self.changed], after[self.changed], self.moved[b, i], self.bound[b, i])
+                before, after = self.weights_before[b, i], self.weights_after[b, i]
+                values = (before[self.key], after[self.key], self.output_moved[b, i], self.worst_case[b, i])
                 texts = [number_text(x, digits) for x in (self.alignment[i], *values)]
                 rows.append((str(i), texts[0], _beta_text(beta), *texts[1:], winner(before), winner(after)))
-        title = f"key {self.changed} moved by ({', '.join(number_text(x, digits) for x in self.delta)})"
-        return Table(title, columns, rows, self.sentences(digits), more=self._numbers())
+        title = f"key {self.key} moved by ({', '.join(number_text(x, digits) for x in self.delta)})"
+        return Table(title, columns, rows, self.sentences(digits), extra_data=self._numbers())
 
     def document(self, digits: int = 4) -> Document:
         """The table and the curves."""
@@ -67,16 +67,16 @@ class Sensitivity:
             "for every query where that is not 0."
         ]
         for i, at in enumerate(self.flips_at):
-            moved = self.moved[:, i]
-            peak = int(np.argmax(moved))
+            moved = self.output_moved[:, i]
+            largest = int(np.argmax(moved))
             if not np.any(moved > ROUNDING * self.spread):
                 why = "q.delta is 0" if self.alignment[i] == 0 else "this key has no weight, or all of it"
                 why = why if self.spread else "all values are equal"
                 sentences.append(f"query {i}: nothing moves ({why}).")
                 continue
-            most = number_text(moved[peak], digits)
-            text = f"query {i}: the output moves most at beta = {_beta_text(self.betas[peak])}, by {most}"
-            if peak < len(moved) - 1 and moved[-1] < moved[peak] / 2:
+            most = number_text(moved[largest], digits)
+            text = f"query {i}: the output moves most at beta = {_beta_text(self.betas[largest])}, by {most}"
+            if largest < len(moved) - 1 and moved[-1] < moved[largest] / 2:
                 last = number_text(moved[-1], digits)
                 text += f", and only {last} at {_beta_text(self.betas[-1])}: a clear winner damps it"
             if 0 < at <= 1:
@@ -89,25 +89,20 @@ class Sensitivity:
         return sentences
 
     def _numbers(self) -> dict[str, Any]:
-        finite = [x if math.isfinite(x) else None for x in self.flips_at.tolist()]
-        return {
-            "key": self.changed,
-            "delta": self.delta.tolist(),
-            "betas": list(self.betas),
-            "weights_before": self.before.tolist(),
-            "weights_after": self.after.tolist(),
-            "output_moved": self.moved.tolist(),
-            "worst_case": self.bound.tolist(),
-            "flips_at": finite,
-        }
+        names = [entry.name for entry in fields(self) if entry.name not in ("alignment", "spread")]
+        numbers = {name: np.asarray(getattr(self, name)).tolist() for name in names}
+        return numbers | {"flips_at": [x if math.isfinite(x) else None for x in numbers["flips_at"]]}
 
     def figure(self) -> Any:
         """Output change against beta, each query with its worst case."""
         figure, axes = new_plot(7, 4)
         colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
         finite = np.isfinite(self.betas)
-        betas = np.array(self.betas)[finite]
-        for curves, line, name in ((self.moved, "o-", "this input"), (self.bound, "--", "worst case")):
+        betas = self.betas[finite]
+        for curves, line, name in (
+            (self.output_moved, "o-", "this input"),
+            (self.worst_case, "--", "worst case"),
+        ):
             # Queries whose curves coincide share one line, and its label names them all.
             same_curve: dict[tuple[float, ...], list[str]] = {}
             for i, curve in enumerate(curves[finite].T.round(12)):
@@ -117,7 +112,7 @@ class Sensitivity:
                 label = f"quer{'y' if len(queries) == 1 else 'ies'} {', '.join(queries)}: {name}"
                 axes.plot(betas, curve, line, color=colour, alpha=0.8, label=label)
         axes.set(xscale="symlog" if 0 in betas else "log", xlabel="beta", ylabel="how far the output moves")
-        axes.set_title(f"key {self.changed} moved")
+        axes.set_title(f"key {self.key} moved")
         axes.legend(fontsize="small", ncols=2)
         axes.grid(alpha=0.25)
         return figure
@@ -125,8 +120,8 @@ class Sensitivity:
 
 def winner(weights: Any) -> str:
     """The keys with the largest weight."""
-    top = np.max(weights)
-    return " and ".join(f"{k}" for k, w in enumerate(weights) if w >= top - 1e-12)
+    largest = np.max(weights)
+    return " and ".join(f"{k}" for k, w in enumerate(weights) if w >= largest - 1e-12)
 
 
 def sensitivity(
@@ -135,12 +130,10 @@ def sensitivity(
     """The effect of moving one key.
 
     >>> s = sensitivity("1", "1; 0", "1; 0", change=0, delta="[1]", betas=[1.0])
-    >>> bool(s.moved[0, 0] <= s.bound[0, 0])
+    >>> bool(s.output_moved[0, 0] <= s.worst_case[0, 0])
     True
     """
-    queries, keys, values = (
-        _matrix(v, name) for v, name in ((query, "query"), (key, "key"), (value, "value"))
-    )
+    queries, keys, values = _matrix(query, "query"), _matrix(key, "key"), _matrix(value, "value")
     move = np.atleast_1d(_finite(delta, "delta"))
     if not 0 <= change < len(keys):
         raise InputError(f"sensitivity: there is no key {change}; there are {len(keys)}, counted from 0.")
@@ -149,7 +142,7 @@ def sensitivity(
             f"sensitivity: delta is {format_shape(move.shape, 'width')}, a key has width {keys.shape[1]}. "
             "Give one number per column."
         )
-    beta_values = tuple(np.ravel(read_tensor(betas, where="betas").array).tolist())
+    beta_values = np.ravel(read_tensor(betas, where="betas").array)
     if min(beta_values) < 0:
         raise InputError(f"sensitivity: beta {min(beta_values):g} is negative. Give 0 or more, or oo.")
     shifted = keys.copy()
@@ -161,23 +154,15 @@ def sensitivity(
         [[(math.tanh(b * abs(a) / 4) if a else 0.0) * spread for a in alignment] for b in beta_values]
     )
     moved = np.linalg.norm(after[1] - before[1], axis=-1)
+    flips_at = _flips(queries, keys, change, alignment)
     return Sensitivity(
-        changed=change,
-        delta=move,
-        betas=beta_values,
-        before=before[0],
-        after=after[0],
-        moved=moved,
-        bound=bound,
-        alignment=alignment,
-        flips_at=_flips(queries, keys, change, alignment),
-        spread=spread,
+        change, move, beta_values, before[0], after[0], moved, bound, flips_at, alignment, spread
     )
 
 
-def _attend(query: Any, key: Any, value: Any, betas: tuple[float, ...]) -> tuple[Any, Any]:
+def _attend(query: Any, key: Any, value: Any, betas: NDArray[Any]) -> tuple[Any, Any]:
     weights, outputs = [], []
-    for beta in betas:
+    for beta in betas.tolist():
         recorded: dict[str, Any] = {}
         tensors = (HandTensor(x) for x in (query, key, value))
         attention(*tensors, beta=beta, note=recorder(recorded))

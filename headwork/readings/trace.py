@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from headwork.documents import Document, Renderable
 from headwork.documents.formulas import plain_formula
-from headwork.documents.writing import number_latex, number_text, with_infinity
+from headwork.documents.number_format import number_latex, number_text, with_infinity
 from headwork.errors import InputError, check_known, format_shape, unknown_name
 from headwork.note import Input, Mechanism, Step
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell, Expression, Number, leaf_cells, to_latex, to_text
 from headwork.numbers.operations import map_cells
-from headwork.readings.showing import trace_document
+from headwork.readings.trace_document import trace_document
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class TraceValue:
     formula: str = ""
     fixed: tuple[tuple[int, int], ...] = ()
     names: tuple[Any, ...] = ()  # that it brings, for exact numbers too long for a cell
+    simplified: bool = True  # exact numbers are simplified where they are shown
 
     @property
     def _free_axes(self) -> list[int]:
@@ -69,12 +70,18 @@ class TraceValue:
 
     @property
     def exact(self) -> Any:
-        """Tidy exact numbers as an array, or None where the problem was worked in decimals."""
+        """Exact numbers as an array, or None where the problem was worked in decimals."""
         if not self.raw.exact:
             return None
+        return map_cells(self.simplify, self.tensor.array)
+
+    def simplify(self, number: Any) -> Any:
+        """A number as it is shown in this trace."""
+        if not (self.simplified and hasattr(number, "free_symbols")):  # SymPy takes a second to import
+            return number
         from headwork.numbers.exact import as_single_fraction
 
-        return map_cells(as_single_fraction, self.tensor.array)
+        return as_single_fraction(number)
 
     def select(self, axis: str, index: int) -> "TraceValue":
         """One index along a named axis: ``head 2``."""
@@ -83,9 +90,8 @@ class TraceValue:
             raise InputError(
                 f"{self.path}: there is no {axis} {index}; there are {self.shape[position]}, counted from 0."
             )
-        return replace(
-            self, path=f"{axis} {index}/{self.path}", fixed=(*self.fixed, (self._free_axes[position], index))
-        )
+        fixed = (*self.fixed, (self._free_axes[position], index))
+        return replace(self, path=f"{axis} {index}/{self.path}", fixed=fixed)
 
     def raw_index(self, index: tuple[int, ...]) -> tuple[int, ...]:
         """The index into ``raw`` of a cell shown here."""
@@ -163,9 +169,8 @@ class Trace(Renderable):
     def cell(self, path: str, *index: int) -> CellArithmetic:
         """The arithmetic of one cell, from the steps noted before it or the inputs."""
         value = self[path]
-        if len(index) != len(value.shape) or any(
-            not 0 <= i < n for i, n in zip(index, value.shape, strict=False)
-        ):
+        inside = all(0 <= i < n for i, n in zip(index, value.shape, strict=False))
+        if len(index) != len(value.shape) or not inside:
             raise InputError(
                 f"{path}: there is no cell {list(index)}. It is "
                 f"{format_shape(value.shape, ' '.join(value.axes))}, counted from 0."
@@ -180,7 +185,7 @@ class Trace(Renderable):
             in_numbers=to_text(tree, lambda leaf: self.number_text(leaf.value)),
             exact=self.exact_text(number) if self.exact and decimal != "undefined" else "",
             decimal=decimal,
-            latex=to_latex(tree, lambda leaf: number_latex(leaf.value, self.digits)),
+            latex=to_latex(tree, lambda leaf: number_latex(value.simplify(leaf.value), self.digits)),
             sources=tuple(dict.fromkeys(self._sources(value, inner, tree))),
         )
 
@@ -193,9 +198,9 @@ class Trace(Renderable):
                 yield mask.label, self.inputs[mask.label].shown_index(at)
 
     def exact_text(self, value: Any) -> str:
-        from headwork.numbers.exact import as_single_fraction, exact_text
+        from headwork.numbers.exact import exact_text
 
-        return with_infinity(exact_text(as_single_fraction(value)))
+        return with_infinity(exact_text(self.output.simplify(value)))
 
     def _shown_index(self, cell: Cell) -> tuple[int, ...]:
         value = self.inputs.get(cell.label) or self.steps.get(cell.label)

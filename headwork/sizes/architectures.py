@@ -10,29 +10,26 @@ al. 2020). Any other model is counted by its definition and config.
 import inspect
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from math import prod
 from typing import Any, Literal, get_type_hints
 
 from headwork.errors import TooLarge, check_known
 from headwork.mechanisms import parameters as trees
-from headwork.mechanisms.configs import current_names
+from headwork.mechanisms.configs import known_fields
 from headwork.mechanisms.definitions import DEFINITIONS, Definition, find_definition
+from headwork.mechanisms.kernels import PLAIN
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.numbers.options import read_option
 from headwork.sizes.counting import BIASES, axis_words, check_heads_divide_width, check_sizes, size_limit
-from headwork.sizes.layers import Size, grid, height_and_width
-from headwork.sizes.ledger import Fact, Ledger, Row, sum_rows
+from headwork.sizes.layers import Size, height_and_width, patch_grid
+from headwork.sizes.ledger import WORDS, Fact, Ledger, Row, sum_rows
 
 Architecture = Literal["encoder-decoder", "encoder", "decoder"]
 Shape = tuple[int, ...]
 DEFINITION_OF = {"encoder-decoder": "EncoderDecoder", "encoder": "TextEncoder", "decoder": "LanguageModel"}
 MAX_LAYERS = 1000
 BLOCK = re.compile(r"block \d+")
-FLOPS_NOTE = (
-    "FLOPs: two for each multiply-add of a matrix product; other operations are counted apart. "
-    "One sequence, forward pass."
-)
 
 
 def model_config(name: str, settings: Mapping[str, Any] | None = None) -> tuple[Definition, Any]:
@@ -43,10 +40,8 @@ def model_config(name: str, settings: Mapping[str, Any] | None = None) -> tuple[
     """
     definition = find_definition(name)
     kind = definition.config_class
-    hints, known = get_type_hints(kind), [entry.name for entry in fields(kind)]
-    chosen: dict[str, Any] = {}
-    for field, value in current_names(kind, settings or {}).items():
-        check_known(f"field of {kind.__name__}", field, known)
+    hints, chosen = get_type_hints(kind), {}
+    for field, value in known_fields(kind, settings or {}, f"field of {kind.__name__}").items():
         chosen[field] = read_option(hints[field], value, where=field) if isinstance(value, str) else value
     config: Any = kind(**chosen)
     if getattr(config, "depth", 1) > MAX_LAYERS:
@@ -73,43 +68,42 @@ def model_rows(
 ) -> list[Row]:
     """One row for each part of a model, in the order in which it runs; what only lies there comes first."""
     template = definition.parameters(config) if template is None else template
-    leaves, paths = trees.flatten(template), trees.paths(template)
-    owned: dict[str, dict[str, Shape]] = {}
+    leaves, paths = trees.flatten_tree(template), trees.parameter_paths(template)
+    shapes_of_part: dict[str, dict[str, Shape]] = {}
     for name, leaf in leaves.items():
         scope, _, own = paths[name].rpartition("/")
         if leaf.trained:
-            owned.setdefault(scope or own, {})[own] = leaf.shape
-    rows = {part: _part_row(part, own) for part, own in owned.items()}
-    work, active, steps = OperationCount(), "", definition.steps(config)
-    ran: dict[str, Row] = {}
+            shapes_of_part.setdefault(scope or own, {})[own] = leaf.shape
+    rows = {part: _part_row(part, own) for part, own in shapes_of_part.items()}
+    work, current, steps = OperationCount(), "", definition.steps(config)
+    counted_rows: dict[str, Row] = {}
 
     def note(path: str, value: Any, /) -> Any:
-        nonlocal active
+        nonlocal current
         inside = [p for p in rows if path.startswith(f"{p}/") or f"/{path}".endswith(f"/{p}")]
         if path == "scores":
             inside = ["head" if "head" in rows else path]
-        part = active = max(inside, key=len) if inside else active or path
-        row = ran.get(part) or rows.get(part) or Row(name=part)
+        part = current = max(inside, key=len) if inside else current or path
+        row = counted_rows.get(part) or rows.get(part) or Row(name=part)
         counted = Row(name=part, **work.pop_counts())
         if inside and "/" not in path.removeprefix(f"{part}/").removesuffix(f"/{part}"):
             axes = next(step.axes for step in steps if step.matches(path))
             row = replace(row, shape=value.shape, axes=axis_words(axes, value.shape))
-        ran[part] = sum_rows(part, [row, counted], shape=row.shape, axes=row.axes)
+        counted_rows[part] = sum_rows(part, [row, counted], shape=row.shape, axes=row.axes)
         return value
 
     values = {name: ShapeTensor(s, work) if isinstance(s, tuple) else s for name, s in shapes.items()}
     tree = trees.map_tree(lambda name, leaf: ShapeTensor(leaf.shape, work), template)
     with size_limit(definition.slug):
-        definition.function(tree, config, **values, note=note)
-    return [*(row for part, row in rows.items() if part not in ran), *ran.values()]
+        definition.function(tree, config, **values, kernels=PLAIN.with_note(note))
+    return [*(row for part, row in rows.items() if part not in counted_rows), *counted_rows.values()]
 
 
 def _part_row(part: str, own: Mapping[str, Shape]) -> Row:
     biases = sum(prod(shape) for name, shape in own.items() if BIASES.fullmatch(name))
     shape = next(iter(own.values())) if len(own) == 1 else None
-    return Row(
-        name=part, shape=shape, weights=sum(map(prod, own.values())) - biases, biases=biases, multiply_adds=0
-    )
+    weights = sum(map(prod, own.values())) - biases
+    return Row(name=part, shape=shape, weights=weights, biases=biases, multiply_adds=0)
 
 
 def model_ledger(definition: Definition, config: Any, shapes: Mapping[str, Any]) -> Ledger:
@@ -124,15 +118,12 @@ def model_ledger(definition: Definition, config: Any, shapes: Mapping[str, Any])
     total = sum_rows("total", rows)
     given = {name: shape for name, shape in shapes.items() if isinstance(shape, tuple)}
     words = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in given.items())
-    slug = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", definition.name).lower()
+    slug = definition.function.__name__.replace("_", "-")
     return Ledger(
         title=f"{slug}: {words}",
         rows=rows,
         facts={"parameters": total.parameters or 0, "FLOPs": total.flops or 0},
-        notes=(
-            "FLOPs: two per multiply-add of a matrix product, in one forward pass of the whole batch, as the "
-            "plain definition does it; a fused kernel may need fewer.",
-        ),
+        notes=(WORDS["model"]["flops"],),
         summed=True,
     )
 
@@ -198,23 +189,11 @@ def _transformer_rows(
 
 
 def _transformer_notes(architecture: str, shared: bool, tokens: int, queries: int) -> tuple[str, ...]:
-    counted = (
-        "Counted: projections and feed-forward with biases, normalisations with scale and shift; sinusoidal "
-        "positions have no parameters; no normalisation after the last layer (torch's nn.Transformer adds "
-        "one to each stack)."
-    )
-    pair = architecture == "encoder-decoder"
+    words, pair = WORDS["transformer"], architecture == "encoder-decoder"
     embeddings = "both embeddings" if pair else "the embedding"
     matrices = f"one matrix for {embeddings} and" if shared else "a matrix for each embedding and for"
-    vocabulary = f"Vocabulary: {matrices} the output."
     length = f"{tokens} source and {queries} target tokens" if pair else f"{tokens} tokens"
-    middle = {
-        "encoder-decoder": (vocabulary,),
-        "decoder": (vocabulary, "A decoder alone has no encoder to attend to: no cross-attention."),
-        "encoder": ("An encoder alone ends with its last layer: no output projection.",),
-    }[architecture]
-    shapes = f"Shapes are token x width. {FLOPS_NOTE} {length}; masked scores are counted in full."
-    return (counted, *middle, shapes)
+    return tuple(words[n].format(matrices=matrices, tokens=length) for n in words["notes"][architecture])
 
 
 def vit(
@@ -237,14 +216,14 @@ def vit(
     hidden = 4 * width if hidden is None else hidden
     check_sizes("vit", depth=depth, hidden=hidden, classes=classes, channels=channels)
     check_heads_divide_width("vit", width, heads)
-    down, across = grid(image, patch, "vit")
+    down, across = patch_grid(image, patch, "vit")
     tokens, height_width = down * across + class_token, height_and_width("vit", "image", image)
     model: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden, "depth": 1}
     model |= {"pooling": "class token" if class_token else "mean", "image_size": patch, "patch_size": patch}
     definition = DEFINITIONS["VisionTransformer"]
     config = definition.config_class(**model, channels=channels, classes=classes)
     # The config knows square images only; any grid of patches needs as many positions as it has.
-    positions = trees.TableParameters(trees.Initial((tokens, width)))
+    positions = trees.TableParameters(trees.Spec((tokens, width)))
     template = replace(definition.parameters(config), positions=positions)
     counted = model_rows(definition, config, {"images": (channels, *height_width)}, template)
     rows = _repeated(counted, depth)
@@ -253,11 +232,7 @@ def vit(
         f"{patch}, width {width}, {depth} layers, {heads} heads, hidden {hidden}, {classes:,} classes",
         rows,
         {"patches": down * across, "tokens": tokens},
-        (
-            "Counted: biases everywhere, learned positions, normalisation before sublayers and at the end.",
-            "The head reads the class token." if class_token else "The head reads the mean of all tokens.",
-            f"Shapes are token x width. {FLOPS_NOTE}",
-        ),
+        tuple(WORDS["vit"][n] for n in ("counted", "class_token" if class_token else "mean", "shapes")),
     )
 
 

@@ -48,11 +48,11 @@ def check_heads_divide_width(where: str, width: int, heads: int) -> None:
     check_sizes(where, width=width, heads=heads)
     if width % heads:
         divisors = [h for h in range(1, min(width, 1024) + 1) if width % h == 0]
-        near = sorted(divisors, key=lambda h: abs(h - heads))[:3]
+        nearest = sorted(divisors, key=lambda h: abs(h - heads))[:3]
         raise InputError(
             f"{where}: width {width} cannot be cut into {heads} heads of one size "
             f"(remainder {width % heads}). Choose a number of heads that divides {width}, such as "
-            f"{', '.join(map(str, sorted(near)))}; or the width {-(-width // heads) * heads}."
+            f"{', '.join(map(str, sorted(nearest)))}; or the width {-(-width // heads) * heads}."
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from headwork.errors import InputError, TooLarge, check_known
 from headwork.mechanisms.convolution import kernel_positions
 from headwork.sizes.counting import MAX_GROUPS, check_heads_divide_width, check_sizes, count_rows
-from headwork.sizes.ledger import Ledger, Row, sum_rows
+from headwork.sizes.ledger import WORDS, Ledger, Row, sum_rows
 
 Size = int | Sequence[int]
 
@@ -38,10 +38,10 @@ def height_and_width(where: str, name: str, size: Size) -> tuple[int, int]:
     return both
 
 
-def grid(image: Size, patch: int, where: str = "patches") -> tuple[int, int]:
+def patch_grid(image: Size, patch: int, where: str = "patches") -> tuple[int, int]:
     """The number of patches down and across; they must divide the image.
 
-    >>> grid(224, 16)
+    >>> patch_grid(224, 16)
     (14, 14)
     """
     height, width = height_and_width(where, "image", image)
@@ -51,11 +51,11 @@ def grid(image: Size, patch: int, where: str = "patches") -> tuple[int, int]:
         padded = f"{-(-height // patch) * patch} x {-(-width // patch) * patch}"
         cropped = f"crop it to {down * patch} x {across * patch}, " if down and across else ""
         shared = [p for p in range(1, min(height, width, 4096) + 1) if height % p == width % p == 0]
-        near = sorted(sorted(shared, key=lambda p: abs(p - patch))[:3])
+        nearest = sorted(sorted(shared, key=lambda p: abs(p - patch))[:3])
         raise InputError(
             f"{where}: an image of {height} x {width} (height, width) cannot be cut into squares of {patch}: "
             f"{height % patch} rows and {width % patch} columns are left over. Either {cropped}pad it to "
-            f"{padded}, or choose a patch size that divides both, such as {', '.join(map(str, near))}."
+            f"{padded}, or choose a patch size that divides both, such as {', '.join(map(str, nearest))}."
         )
     return down, across
 
@@ -68,7 +68,7 @@ def patches(image: Size, patch: int, *, channels: int = 3, class_token: bool = T
     (14, 196, 197)
     """
     check_sizes("patches", channels=channels)
-    down, across = grid(image, patch)
+    down, across = patch_grid(image, patch)
     height, width = height_and_width("patches", "image", image)
     rows = count_rows("patches", {"channel": channels, "height": height, "width": width}, size=patch)
     count, features = rows[-1].shape or ()
@@ -204,12 +204,9 @@ def _symbolic_convolution(
             for name, (symbol, formula, about) in rows.items()
         ),
         facts={"output size": size},
-        notes=(
-            f"The padded input has {inputs} + 2*{padding} positions. The kernel starts at 0, {stride}, "
-            f"2*{stride} and so on, at last where it still fits, {inputs} + 2*{padding} - {kernel}: count "
-            "these, the one at 0 included. What is left over is skipped, so round down.",
-            "The size stays the same with stride 1 and padding (kernel - 1)/2. An image has this along its "
-            "height and along its width.",
+        notes=tuple(
+            note.format(inputs=inputs, kernel=kernel, stride=stride, padding=padding)
+            for note in WORDS["letters"].values()
         ),
     )
 
@@ -256,9 +253,9 @@ def _check(lengths: tuple[int, ...], kernels: tuple[int, ...], padding: int, **c
     check_sizes("convolution", 0, padding=padding)
     groups = counts["groups"]
     for name in ("channels", "filters"):
-        if rest := counts[name] % groups:
+        if remainder := counts[name] % groups:
             raise InputError(
-                f"convolution: {groups} groups do not divide {counts[name]} {name} (remainder {rest}). "
+                f"convolution: {groups} groups do not divide {counts[name]} {name} (remainder {remainder}). "
                 "Choose a number of groups that divides both "
                 f"channels ({counts['channels']}) and filters ({counts['filters']})."
             )
@@ -269,37 +266,18 @@ def _check(lengths: tuple[int, ...], kernels: tuple[int, ...], padding: int, **c
 def _notes(
     lengths: tuple[int, ...], kernels: tuple[int, ...], outputs: list[int], stride: int, padding: int
 ) -> list[str]:
-    notes = []
+    notes, words = [], WORDS["convolution"]
     for axis, n, k, out in zip(AXES[len(lengths)], lengths, kernels, outputs, strict=True):
         notes.append(f"output {axis}: floor(({n} + 2*{padding} - {k})/{stride}) + 1 = {out}.")
-        if (rest := (n + 2 * padding - k) % stride - padding) > 0:
-            notes.append(
-                f"along the {axis} the last {rest} of {n} positions are skipped: the stride does not divide "
-                "the size."
-            )
-    notes.append("cross-correlation: the kernel is not flipped, as in every framework.")
-    if padding:
-        notes.append("locally connected: taps that meet only padding are counted too.")
-    return notes
+        if (remainder := (n + 2 * padding - k) % stride - padding) > 0:
+            notes.append(words["skipped"].format(axis=axis, rest=remainder, length=n))
+    return [*notes, words["correlation"], *([words["padding"]] if padding else [])]
 
 
 TokensAs = Literal["rows", "columns"]
 
-ABOUT = {
-    "query": "queries",
-    "key": "keys",
-    "value": "values",
-    "weights": "attention matrices",
-    "per head": "per-head outputs",
-    "joined": "heads side by side",
-    "memory": "what is looked at",
-}
 BIASES = ("b_q", "b_k", "b_v", "b_o")
 TOKEN_AXES = ("token", "query", "key")
-COLUMNS_WARNING = (
-    "with tokens as columns Q K^T would be {}: it mixes features instead of tokens. "
-    "The scores are K^T Q, {}, and the output is V A."
-)
 
 
 def attention_ledger(
@@ -340,14 +318,11 @@ def attention_ledger(
         slug, options = "multi-head-attention", {"heads": heads, "without": () if biases else BIASES}
         sizes |= {} if memory is None else {"memory": 1}
     columns = tokens_as == "columns"
-    rows = [
-        _describe(row, columns) for row in count_rows(slug, sizes, batch=batch, columns=columns, **options)
-    ]
-    notes = {
-        "Projections with biases.": biases,
-        "Projections without biases; ask for them to count them.": heads is not None and not biases,
-        "Softmax runs down the columns: each column of the weights sums to 1.": columns,
-    }
+    counted = count_rows(slug, sizes, batch=batch, columns=columns, **options)
+    rows = [_describe(row, columns) for row in counted]
+    notes = {"biases": biases, "no_biases": heads is not None and not biases, "columns": columns}
+    words = WORDS["attention"]
+    warning = words["warning"].format(features=[width, width], tokens=[tokens, tokens])
     per_head = f", {heads} heads of {width // heads}" if heads else ""
     return Ledger(
         title=f"{slug}: {tokens} tokens of width {width}{per_head}"
@@ -358,15 +333,15 @@ def attention_ledger(
             **({} if heads is None else {"heads": heads, "width of a head": width // heads}),
             "parameters": sum_rows("total", rows).parameters or 0,
         },
-        notes=tuple(text for text, applies in notes.items() if applies),
-        warnings=(COLUMNS_WARNING.format([width, width], [tokens, tokens]),) if columns else (),
+        notes=tuple(words[name] for name, applies in notes.items() if applies),
+        warnings=(warning,) if columns else (),
         summed=True,
     )
 
 
 def _describe(row: Row, columns: bool) -> Row:
     """A row with its description, in the layout asked for: with tokens as columns the token axis is last."""
-    row = replace(row, about=ABOUT.get(row.name, ""))
+    row = replace(row, about=WORDS["attention"]["about"].get(row.name, ""))
     if not columns or row.shape is None or row.parameters is not None:
         return row
     words, shape = row.axes.split(), row.shape

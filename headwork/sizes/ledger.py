@@ -12,8 +12,10 @@ from typing import Any
 
 from headwork.documents import Document, Formula, Note, Renderable, Table
 from headwork.errors import unknown_name
+from headwork.files import load_package_toml
 from headwork.sizes.polynomial import Polynomial
 
+WORDS = load_package_toml(__file__, "words.toml")
 Count = int | Polynomial
 Fact = Count | str | tuple[int, ...]
 
@@ -56,9 +58,9 @@ def sum_rows(name: str, rows: Iterable[Row], **fields: Any) -> Row:
     >>> sum_rows("both", [Row(name="layer", weights=3, times=2), Row(name="head", weights=1)]).weights
     7
     """
-    kept = list(rows)
+    listed = list(rows)
     counts: dict[str, Any] = {
-        c: _sum([None if (v := getattr(r, c)) is None else v * r.times for r in kept]) for c in COUNTS
+        c: _sum([None if (v := getattr(r, c)) is None else v * r.times for r in listed]) for c in COUNTS
     }
     return Row(name=name, **counts, **fields)
 

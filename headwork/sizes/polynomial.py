@@ -30,10 +30,8 @@ class Polynomial:
     terms: Mapping[tuple[int, ...], Fraction | int]
 
     def __call__(self, **at: int) -> Fraction | int:
-        total = sum(
-            c * prod(at[s] ** e for s, e in zip(self.sizes, powers, strict=True))
-            for powers, c in self._sorted()
-        )
+        sizes = [at[size] for size in self.sizes]
+        total = sum(c * prod(map(pow, sizes, powers)) for powers, c in self.terms.items())
         return int(total) if total == int(total) else total
 
     def __add__(self, other: "Polynomial | int") -> "Polynomial":
@@ -67,8 +65,8 @@ class Polynomial:
 
     def order(self) -> str:
         """What it grows like: the terms that no other term outgrows, without their coefficients."""
-        kept = [p for p in self.terms if not any(p != q and all(map(int.__le__, p, q)) for q in self.terms)]
-        return str(Polynomial(self.sizes, dict.fromkeys(kept, 1)))
+        top = [p for p in self.terms if not any(p != q and all(map(int.__le__, p, q)) for q in self.terms)]
+        return str(Polynomial(self.sizes, dict.fromkeys(top, 1)))
 
     def coefficient(self, **powers: int) -> Fraction | int:
         """The coefficient of one term.
@@ -109,7 +107,7 @@ def verify(polynomial: Polynomial, count: Callable[[Mapping[str, int]], int], at
 def _lagrange(nodes: Sequence[int]) -> Any:
     """For each node a row: the coefficients of the polynomial that is 1 there and 0 at the others."""
     rows = []
-    for here in nodes:
-        others = np.array([Fraction(node) for node in nodes if node != here], object)
-        rows.append(np.poly(others)[::-1] / np.prod(here - others))
+    for point in nodes:
+        others = np.array([Fraction(node) for node in nodes if node != point], object)
+        rows.append(np.poly(others)[::-1] / np.prod(point - others))
     return np.array(rows)

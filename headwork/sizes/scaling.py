@@ -13,28 +13,14 @@ from typing import Any
 from headwork.errors import InputError
 from headwork.note import MECHANISMS, Input, Mechanism, get_mechanism
 from headwork.sizes.counting import check_sizes, count_rows
-from headwork.sizes.ledger import Ledger, Row, sum_rows
+from headwork.sizes.ledger import WORDS, Ledger, Row, sum_rows
 from headwork.sizes.polynomial import Polynomial, interpolate, verify
 
-SIZE_MEANINGS = {
-    "n": "tokens, queries, time steps or positions",
-    "m": "keys",
-    "d": "width, channels or states",
-    "k": "taps of the kernel along a side",
-    "s": "side of the image",
-}
 # Four values of a size fix a cubic; pooling has k to the fourth. Pairs need an even width; padding keeps the
 # number of positions only for an odd kernel.
 NODES = {"n": range(8, 12), "m": range(8, 12), "d": range(2, 10, 2), "k": range(1, 11, 2), "s": range(12, 16)}
 CHECKS = ({"n": 13, "m": 17, "d": 10, "k": 11, "s": 17}, {"n": 21, "m": 12, "d": 14, "k": 13, "s": 20})
-AXIS_WORDS = {
-    "n": "token query time position output",
-    "m": "key",
-    "d": "width key_width value_width joined_width state channel output_channel",
-    "k": "tap kernel_height kernel_width",
-    "s": "height",
-}
-SIZE_OF = {word: size for size, words in AXIS_WORDS.items() for word in words.split()}
+SIZE_OF = {word: size for size, words in WORDS["growth"]["axes"].items() for word in words.split()}
 
 
 def mechanisms_that_scale() -> tuple[str, ...]:
@@ -48,11 +34,8 @@ def mechanisms_that_scale() -> tuple[str, ...]:
 
 def _countable(mechanism: Mechanism) -> bool:
     words = {word for entry in _inputs(mechanism) for word in entry.axes.split()}
-    known = {
-        "heads",
-        *(card.name for card in mechanism.inputs),
-        *(("size",) if "stride" in mechanism.options else ()),
-    }
+    known = {"heads", *(card.name for card in mechanism.inputs)}
+    known |= {"size"} if "stride" in mechanism.options else set()
     return words <= {*SIZE_OF, "hidden"} and set(mechanism.required) <= known
 
 
@@ -93,9 +76,9 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
     nodes = {name: [x * scale[name] for x in NODES[name]] for name in names}
     steps = counts(tuple(values[0] for values in nodes.values()))
 
-    def polynomial_of(step: str, which: int) -> Polynomial:
+    def polynomial_of(step: str, column: int) -> Polynomial:
         def count(at: Mapping[str, int]) -> int:
-            return counts(tuple(at[name] for name in names))[step][which]
+            return counts(tuple(at[name] for name in names))[step][column]
 
         polynomial = interpolate(count, nodes)
         for check in CHECKS:
@@ -156,31 +139,24 @@ def _counts(
         if not isinstance(row.multiply_adds, int) or not isinstance(row.other_operations, int):
             continue
         name = mechanism.step(row.name).name
-        before = totals.get(name, (0, 0))
-        totals[name] = (before[0] + row.multiply_adds, before[1] + row.other_operations)
+        products, others = totals.get(name, (0, 0))
+        totals[name] = (products + row.multiply_adds, others + row.other_operations)
     return totals
 
 
 def _notes(
     mechanism: Mechanism, names: list[str], products: Polynomial, heads: int, hidden: int, depthwise: bool
 ) -> list[str]:
-    settings = {
-        f"{heads} heads." if heads > 1 else "1 head.": "heads" in mechanism.options,
-        f"The hidden width is {hidden} d.": any("hidden" in entry.axes.split() for entry in mechanism.inputs),
-        "Stride 1, padded so that the output has as many positions as the input.": "padding"
-        in mechanism.options,
-        "Stride 1.": "size" in mechanism.options,
-        "As many groups as channels (depthwise).": depthwise,
-    }
-    notes = ["; ".join(f"{name}: {SIZE_MEANINGS[name]}" for name in names) + "."]
-    notes += [text for text, applies in settings.items() if applies]
+    words = WORDS["growth"]["notes"]
+    notes = ["; ".join(f"{name}: {WORDS['growth']['meanings'][name]}" for name in names) + "."]
+    if "heads" in mechanism.options:
+        notes.append(f"{heads} heads." if heads > 1 else "1 head.")
+    if any("hidden" in entry.axes.split() for entry in mechanism.inputs):
+        notes.append(f"The hidden width is {hidden} d.")
+    notes += [words[option] for option in ("padding", "size") if option in mechanism.options]
+    notes += [words["depthwise"]] * depthwise
     square, linear = products.coefficient(n=2, d=1), products.coefficient(n=1, d=2)
     if square and linear:
         ratio = Fraction(linear) / Fraction(square)
-        notes.append(
-            f"The n^2 d part outgrows the n d^2 part from n = {'' if ratio == 1 else f'{ratio} '}d on."
-        )
-    notes.append(
-        "Counted by running the definition on shapes, interpolated exactly and verified at other sizes."
-    )
-    return notes
+        notes.append(words["overtakes"].format(ratio="" if ratio == 1 else f"{ratio} "))
+    return [*notes, words["counted"]]

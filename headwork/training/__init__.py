@@ -10,18 +10,11 @@ classifier for scikit-learn. What reads a run needs no torch, so a name is impor
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from headwork.training.evaluation import Evaluation, evaluate
-    from headwork.training.folders import Result, load_data_info, load_metrics, load_model, load_run
-    from headwork.training.loop import DivergedError, InterruptedRunError
-    from headwork.training.recipes import RunConfig, TextRun, VisionRun, as_text, changed, text, vision
-    from headwork.training.runs import resume, train
+from typing import Any
 
 NAMES = {
     "evaluation": "Evaluation evaluate",
-    "folders": "Result load_data_info load_metrics load_model load_run",
+    "run_folders": "Result load_data_info load_metrics load_model load_run",
     "loop": "DivergedError InterruptedRunError",
     "recipes": "RunConfig TextRun VisionRun as_text changed text vision",
     "runs": "resume train",

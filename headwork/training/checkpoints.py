@@ -26,8 +26,8 @@ from headwork.checkpoint_files import (
 from headwork.data.fetching import Log
 from headwork.errors import HeadworkError, InputError
 from headwork.files import parse_json, read_bytes, refuse_links
-from headwork.training import forms
-from headwork.training.forms import check_form, check_metrics
+from headwork.training import schemas
+from headwork.training.schemas import check_metrics, check_schema
 
 if TYPE_CHECKING:
     import torch
@@ -51,7 +51,7 @@ def checkpoint_files(state: dict[str, Any], model: Model, optimiser: torch.optim
     return {STATE: to_json_bytes(state), PARAMETERS: parameters, OPTIMISER: as_safetensors(moments)}
 
 
-def restore(files: Files, where: Path, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+def restore_optimiser(files: Files, where: Path, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
     """Restore the moments; returns the rest of the state."""
     from headwork.models.checkpoints import as_tensors
 
@@ -70,7 +70,7 @@ def restore(files: Files, where: Path, optimiser: torch.optim.Optimizer) -> dict
 def read_state(files: Files, where: Path) -> dict[str, Any]:
     """What a checkpoint holds besides tensors."""
     state: dict[str, Any] = parse_json(files[STATE], where / STATE, max_bytes=MAX_STATE)
-    check_form(state, forms.STATE, where / STATE)
+    check_schema(state, schemas.STATE, where / STATE)
     check_metrics(state["metrics"], where / STATE)
     return state
 
@@ -103,7 +103,7 @@ def latest(run_folder: Path, log: Log, *, repair: bool = False) -> tuple[Path, F
     while left := [path for path in step_folders(run_folder) if path not in damaged]:
         newest = left[-1]
         try:
-            return newest, _read(newest)
+            return newest, _read_verified(newest)
         except (HeadworkError, OSError) as error:
             if not os.path.lexists(newest):
                 continue  # dropped meanwhile by the process that trains: there are newer ones
@@ -122,11 +122,11 @@ def unfinished_state(run_folder: Path) -> dict[str, Any] | None:
     """The state.json of the newest checkpoint in which it is whole; None also for a run that is finished."""
     for folder in () if (run_folder / "result.json").exists() else reversed(step_folders(run_folder)):
         with suppress(HeadworkError, OSError):
-            return read_state(_read(folder, STATE), folder)
+            return read_state(_read_verified(folder, STATE), folder)
     return None
 
 
-def _read(folder: Path, only: str = "") -> Files:
+def _read_verified(folder: Path, only: str = "") -> Files:
     refuse_links(folder, folder.parents[1])
     files = read_folder(folder, needed=(STATE, PARAMETERS, OPTIMISER), only=only)
     # The manifest lists the others but not itself: it must be exactly what is written.

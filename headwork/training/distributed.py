@@ -21,7 +21,7 @@ LOST_PEER_WORDS = ("gloo", "Gloo", "NCCL", "Connection")  # words of torch's err
 
 
 @dataclass(frozen=True)
-class Group:
+class ProcessGroup:
     """This process among the others; alone it does nothing."""
 
     rank: int = 0
@@ -38,7 +38,7 @@ class Group:
         """The part of a batch that is this process's."""
         return slice(self.rank, None, self.world_size)
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    def average_gradients(self, model: nn.Module) -> nn.Module:
         """The model with its gradients averaged over all processes."""
         if self.world_size == 1:
             return model
@@ -59,7 +59,7 @@ class Group:
         totals: list[float] = self.all_reduce(torch.tensor(numbers, dtype=torch.float64)).tolist()
         return totals
 
-    def any(self, holds: bool) -> bool:
+    def any_process(self, holds: bool) -> bool:
         """Whether it holds in any process."""
         return self.sum_numbers(float(holds))[0] > 0
 
@@ -70,7 +70,7 @@ class Group:
             torch.distributed.broadcast_object_list(objects, 0, device=self.device)
         return objects[0]
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         if self.world_size > 1:
             torch.distributed.barrier()
 
@@ -79,14 +79,14 @@ class Group:
 
 
 @contextmanager
-def group() -> Iterator[Group]:
+def process_group() -> Iterator[ProcessGroup]:
     """The processes that torchrun started, or this one alone."""
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     local = int(os.environ.get("LOCAL_RANK", "0"))
     device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
     restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
     if world_size == 1:
-        yield Group(device=device, restarted=restarts > 0)
+        yield ProcessGroup(device=device, restarted=restarts > 0)
         return
     distributed: Any = torch.distributed
     store, rank, _ = next(distributed.rendezvous("env://"))
@@ -95,7 +95,7 @@ def group() -> Iterator[Group]:
     backend = "nccl" if device.type == "cuda" else "gloo"
     distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size)
     try:
-        yield Group(rank, world_size, device, restarts > 0)
+        yield ProcessGroup(rank, world_size, device, restarts > 0)
     except RuntimeError as error:
         if any(word in str(error) for word in LOST_PEER_WORDS):
             raise HeadworkError(

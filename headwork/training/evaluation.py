@@ -10,7 +10,7 @@ from torch import Tensor
 from headwork.errors import InputError
 from headwork.loading.model import probabilities_of
 from headwork.models import Model
-from headwork.training.distributed import Group
+from headwork.training.distributed import ProcessGroup
 from headwork.training.examples import Examples
 
 CONFIDENCE = 1.96  # standard errors on either side, for 95%
@@ -74,13 +74,18 @@ class Evaluation:
 
     def summary(self) -> dict[str, Any]:
         share, count = self.accuracy, len(self.labels)
-        return {"loss": self.loss, "accuracy": share, "count": count, "interval": interval(share, count)}
+        return {
+            "loss": self.loss,
+            "accuracy": share,
+            "count": count,
+            "interval": wilson_interval(share, count),
+        }
 
 
-def interval(share: float, count: int) -> tuple[float, float]:
+def wilson_interval(share: float, count: int) -> tuple[float, float]:
     """The 95% interval of a share of correct predictions (Wilson 1927); it is never empty, not even at 100%.
 
-    >>> [f"{end:.1%}" for end in interval(1.0, 100)]
+    >>> [f"{end:.1%}" for end in wilson_interval(1.0, 100)]
     ['96.3%', '100.0%']
     """
     z = CONFIDENCE
@@ -104,12 +109,12 @@ def losses(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Tens
 
 @torch.no_grad()
 def evaluate(
-    model: Model, examples: Examples, batch_size: int = 256, processes: Group | None = None
+    model: Model, examples: Examples, batch_size: int = 256, processes: ProcessGroup | None = None
 ) -> Evaluation:
     """The model on a part of the data, its batches shared out among the processes."""
     if not len(examples.labels):
         raise InputError("evaluate: this part of the data is empty.")
-    processes = processes or Group()
+    processes = processes or ProcessGroup()
     model.eval()
     loss, probabilities = 0.0, torch.zeros(len(examples.labels), model.config.classes, dtype=torch.float64)
     for indices in examples.sequential_batches(batch_size)[processes.batch_slice]:

@@ -11,13 +11,13 @@ from torch import Tensor
 from headwork.data import EncodedTexts, ImageSplit, batches, batches_in_order
 from headwork.data.datasets import normalise
 from headwork.data.splits import Indices
-from headwork.training.folders import DataInfo
 from headwork.training.recipes import Augmentation
+from headwork.training.run_folders import DataInfo
 from headwork.training.seeds import AUGMENTATION, generator
 
 Batch = tuple[tuple[Tensor, ...], Tensor]
 EVERY_ROW = slice(None)
-LARGEST_ERASED = 0.4  # of a side
+MAX_ERASED = 0.4  # of a side
 Draws = dict[str, Tensor]
 
 
@@ -52,10 +52,10 @@ class ImageExamples(Examples):
         if seed is None or not self.augmentation.active:
             inputs = normalise(images, mean, std)
         else:
-            drawn = draw(self.augmentation, len(indices), generator(AUGMENTATION, *seed))
-            drawn = {name: values[part] for name, values in drawn.items()}
-            images = flip_and_shift(images, drawn, self.augmentation)
-            inputs = erase(normalise(images, mean, std), drawn, self.augmentation)
+            draws = draw_augmentation(self.augmentation, len(indices), generator(AUGMENTATION, *seed))
+            draws = {name: values[part] for name, values in draws.items()}
+            images = flip_and_shift(images, draws, self.augmentation)
+            inputs = erase(normalise(images, mean, std), draws, self.augmentation)
         return (inputs.to(self.dtype),), self.labels[rows]
 
 
@@ -72,7 +72,7 @@ class TextExamples(Examples):
 
 
 # --- augmentation -------------------------------------------------------------------------------
-def draw(augmentation: Augmentation, count: int, source: torch.Generator) -> Draws:
+def draw_augmentation(augmentation: Augmentation, count: int, source: torch.Generator) -> Draws:
     """What happens to each image of a batch, one row per image."""
     return {
         "flip": torch.rand(count, generator=source) < (0.5 if augmentation.flip else 0.0),
@@ -82,20 +82,20 @@ def draw(augmentation: Augmentation, count: int, source: torch.Generator) -> Dra
     }
 
 
-def flip_and_shift(images: Tensor, drawn: Draws, augmentation: Augmentation) -> Tensor:
+def flip_and_shift(images: Tensor, draws: Draws, augmentation: Augmentation) -> Tensor:
     """Flips and shifts of images as bytes; pixels from outside are 0, the background.
 
     >>> image = torch.tensor([[[[1, 2], [3, 4]]]], dtype=torch.uint8)
-    >>> drawn = {"flip": torch.tensor([True]), "shift": torch.tensor([[1, 0]])}
-    >>> flip_and_shift(image, drawn, Augmentation(shift=1)).tolist()
+    >>> draws = {"flip": torch.tensor([True]), "shift": torch.tensor([[1, 0]])}
+    >>> flip_and_shift(image, draws, Augmentation(shift=1)).tolist()
     [[[[0, 0], [2, 1]]]]
     """
     if augmentation.flip:
-        images = torch.where(drawn["flip"][:, None, None, None], images.flip(-1), images)
+        images = torch.where(draws["flip"][:, None, None, None], images.flip(-1), images)
     if augmentation.shift:
         edge, (height, width) = augmentation.shift, images.shape[-2:]
         padded = torch.nn.functional.pad(images, (edge, edge, edge, edge))
-        down, right = (drawn["shift"][:, k, None] for k in (0, 1))
+        down, right = (draws["shift"][:, k, None] for k in (0, 1))
         rows = torch.arange(edge, edge + height) - down
         columns = torch.arange(edge, edge + width) - right
         number = torch.arange(len(images))[:, None, None, None]
@@ -104,18 +104,18 @@ def flip_and_shift(images: Tensor, drawn: Draws, augmentation: Augmentation) -> 
     return images
 
 
-def erase(images: Tensor, drawn: Draws, augmentation: Augmentation) -> Tensor:
+def erase(images: Tensor, draws: Draws, augmentation: Augmentation) -> Tensor:
     """A rectangle of some images set to 0, which is the mean where they are normalised."""
     if not augmentation.erase:
         return images
-    share, where = drawn["rectangle"][:, :2], drawn["rectangle"][:, 2:]
+    share, where = draws["rectangle"][:, :2], draws["rectangle"][:, 2:]
     sides = torch.tensor(images.shape[-2:])
-    size = (0.1 + (LARGEST_ERASED - 0.1) * share) * sides
+    size = (0.1 + (MAX_ERASED - 0.1) * share) * sides
     start = where * (sides - size)
     inside = []
     for axis in (0, 1):
         pixels = torch.arange(int(sides[axis])) + 0.5
         first, length = start[:, axis, None], size[:, axis, None]
         inside.append((pixels >= first) & (pixels < first + length))
-    mask = drawn["erase"][:, None, None] & inside[0][:, :, None] & inside[1][:, None, :]
+    mask = draws["erase"][:, None, None] & inside[0][:, :, None] & inside[1][:, None, :]
     return images.masked_fill(mask[:, None], 0.0)

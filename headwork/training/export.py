@@ -20,9 +20,9 @@ from torch import Tensor
 from headwork.errors import HeadworkError, InputError
 from headwork.files import write_atomic
 from headwork.models import Model
-from headwork.training.folders import DataInfo, check_run, load_data_info, load_model, load_run
+from headwork.training.run_folders import DataInfo, check_run_folder, load_data_info, load_model, load_run
 
-BATCHES = (1, 3, 64)
+CHECKED_BATCH_SIZES = (1, 3, 64)
 TOLERANCE = 1e-4
 NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
 
@@ -33,7 +33,7 @@ class MismatchError(HeadworkError):
 
 def export_run(folder: str | Path, to: str, out: Path | None = None) -> list[str]:
     """Export a run; lines that say what was written and how well it agrees."""
-    path = check_run(folder)
+    path = check_run_folder(folder)
     model = load_model(path)
     if to == "pretrained":
         return [f"wrote {model.save_pretrained(out or path / 'pretrained')}"]
@@ -42,7 +42,7 @@ def export_run(folder: str | Path, to: str, out: Path | None = None) -> list[str
         raise InputError(f"--out {target} is a folder. Name a file in it, such as model.onnx.")
     run: Any = load_run(path)
     worst = export_onnx(model, target, info=load_data_info(path), max_length=getattr(run, "max_length", None))
-    sizes = ", ".join(map(str, BATCHES))
+    sizes = ", ".join(map(str, CHECKED_BATCH_SIZES))
     return [f"wrote {target}", f"it differs from the model by at most {worst:.1e} at batches of {sizes}"]
 
 
@@ -80,7 +80,7 @@ def export_onnx(
     axes = dict.fromkeys(open_axes, torch.export.Dim.DYNAMIC)
     with torch.no_grad():
         program: Any = torch.onnx.export(
-            for_export(model),
+            fused_copy(model),
             random_inputs(model, 3, max_length),
             dynamo=True,
             dynamic_shapes=tuple(axes for _ in names),
@@ -92,7 +92,7 @@ def export_onnx(
     for name, value in _metadata(model, info, max_length).items():
         proto.metadata_props.add(key=name, value=value)
     data = proto.SerializeToString()
-    worst = difference(model, data, names, max_length, fixed)
+    worst = max_difference(model, data, names, max_length, fixed)
     if not worst <= TOLERANCE:
         raise MismatchError(
             f"{path}: not written: its logits differ from the model's by {worst:.1e} (at most {TOLERANCE:g})."
@@ -101,13 +101,15 @@ def export_onnx(
     return worst
 
 
-def difference(model: Model, data: bytes, names: Sequence[str], max_length: int | None, fixed: bool) -> float:
+def max_difference(
+    model: Model, data: bytes, names: Sequence[str], max_length: int | None, fixed: bool
+) -> float:
     """The largest difference between the logits of an ONNX file and the model's, over several batch sizes."""
     import onnxruntime  # type: ignore[import-untyped]
 
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     worst = 0.0
-    for count in BATCHES:
+    for count in CHECKED_BATCH_SIZES:
         shorter = [max(2, (max_length or 2) // 3)] if len(names) == 2 and not fixed else []
         for length in (max_length, *shorter):
             inputs = random_inputs(model, count, length)
@@ -133,7 +135,7 @@ def random_inputs(model: Model, count: int, length: int | None) -> tuple[Tensor,
     return (torch.randn(shape, generator=draw, dtype=next(model.parameters()).dtype),)
 
 
-def for_export(model: Model) -> Model:
+def fused_copy(model: Model) -> Model:
     """The model in the form that exports best: with fused kernels, which have whole recurrences."""
     return copy.deepcopy(model).with_backend("fused").eval()
 

@@ -28,10 +28,10 @@ SHARPNESS = 4.0  # by how much the neighbour's score stands above one that share
 CHUNK_SIZE = 256  # texts
 
 
-def unsupported_reason(config: VisionTransformerConfig) -> str:
+def convolution_unsupported_reason(config: VisionTransformerConfig) -> str:
     """Why such heads cannot start as a convolution; empty where they can.
 
-    >>> unsupported_reason(VisionTransformerConfig(width=32))
+    >>> convolution_unsupported_reason(VisionTransformerConfig(width=32))
     'heads of width 8 cannot hold the codes of 7 rows and 7 columns'
     """
     side, head_width = config.image_size // config.patch_size, config.width // config.heads
@@ -56,7 +56,7 @@ def initialise_as_convolution(model: VisionTransformer) -> None:
     config = model.config
     side = config.image_size // config.patch_size
     head_width = config.width // config.heads
-    reason = unsupported_reason(config)
+    reason = convolution_unsupported_reason(config)
     if reason:
         raise InputError(f"start convolution: {reason}. Change the model, or start at random.")
     heads = build(

@@ -25,15 +25,15 @@ from headwork.data.splits import Indices
 from headwork.errors import HeadworkError
 from headwork.models import Model
 from headwork.training import checkpoints
-from headwork.training.distributed import Group
+from headwork.training.distributed import ProcessGroup
 from headwork.training.evaluation import evaluate, losses
 from headwork.training.optimisers import build_optimiser
 from headwork.training.preparation import PreparedRun
 from headwork.training.progress import Progress
 from headwork.training.recipes import as_text
-from headwork.training.seeds import DROPOUT, mix
+from headwork.training.seeds import DROPOUT, derive_seed
 
-METRICS_EVERY = 50  # steps between two lines in metrics.jsonl
+METRICS_INTERVAL = 50  # steps between two lines in metrics.jsonl
 
 
 class DivergedError(HeadworkError):
@@ -60,17 +60,17 @@ class TrainState:
     metrics: list[dict[str, Any]] = field(default_factory=list)
 
 
-class Session:
+class Trainer:
     """A run with its model and optimiser: all that a step needs."""
 
-    def __init__(self, prepared: PreparedRun, model: Model, processes: Group, log: Log) -> None:
+    def __init__(self, prepared: PreparedRun, model: Model, processes: ProcessGroup, log: Log) -> None:
         self.run, self.prepared, self.processes, self.log = prepared.run, prepared, processes, log
         self.model = model.to(processes.device)
         self.optimiser = build_optimiser(self.model, self.run)
-        self.eager: nn.Module = processes.wrap(self.model)
+        self.eager: nn.Module = processes.average_gradients(self.model)
         self.compiled: Callable[..., Tensor] | None = None
-        self.per_epoch = -(-len(prepared.training.labels) // self.run.batch_size)
-        self.total = self.per_epoch * self.run.epochs
+        self.steps_per_epoch = -(-len(prepared.training.labels) // self.run.batch_size)
+        self.total_steps = self.steps_per_epoch * self.run.epochs
         if self.run.compiled and (reason := compile_unsupported_reason()):
             self._skip_compiling(reason)
         elif self.run.compiled:
@@ -80,9 +80,9 @@ class Session:
         self.compiled = None
         self.log(f"! torch.compile is skipped: {reason}. Everything works without it, more slowly.")
 
-    def _logits(self, inputs: tuple[Tensor, ...], full: bool) -> Tensor:
+    def _logits(self, inputs: tuple[Tensor, ...], full_batch: bool) -> Tensor:
         """The model's logits; compiled for full batches, unless the compiler turns out not to work."""
-        if full and self.compiled is not None:
+        if full_batch and self.compiled is not None:
             from torch._dynamo.exc import BackendCompilerFailed
 
             random_state = torch.get_rng_state()
@@ -96,7 +96,7 @@ class Session:
     def step(self, indices: Indices, step: int) -> tuple[float, float]:
         """One optimiser step on a batch; the sums of loss and correct predictions over its own part."""
         run, processes = self.run, self.processes
-        torch.manual_seed(mix(DROPOUT, run.seed, step, processes.rank))
+        torch.manual_seed(derive_seed(DROPOUT, run.seed, step, processes.rank))
         # A process that gets nothing of a small last batch takes one example along, at weight 0.
         part, share = (processes.batch_slice, 1.0) if processes.rank < len(indices) else (slice(0, 1), 0.0)
         inputs, labels = self.prepared.training.batch(indices, part=part, seed=(run.seed, step))
@@ -111,14 +111,14 @@ class Session:
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), run.max_grad_norm)
         if not (math.isfinite(loss.item()) and math.isfinite(norm.item())):
             self._diverged(loss.item(), norm.item(), indices, step)
-        rate = run.learning_rate * schedule(step, self.total, run.warm_up)
-        for entry in self.optimiser.param_groups:
-            entry["lr"] = rate * entry.get("times", 1.0)
+        rate = run.learning_rate * schedule(step, self.total_steps, run.warm_up)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate * group.get("rate_factor", 1.0)
         self.optimiser.step()
         return share * plain.sum().item(), share * correct.sum().item()
 
     def _diverged(self, loss: float, norm: float, indices: Indices, step: int) -> None:
-        epoch, number = divmod(step, self.per_epoch)
+        epoch, number = divmod(step, self.steps_per_epoch)
         examples = " ".join(map(str, indices[:8])) + (" ..." if len(indices) > 8 else "")
         raise DivergedError(
             f"the loss is {loss:g} and the gradient's norm {norm:g} at step {step:,}: batch {number} of "
@@ -141,20 +141,20 @@ class Session:
         checkpoints.save(folder, state.step, files, keep=self.run.keep_checkpoints)
 
 
-def schedule(step: int, total: int, warm_up: float) -> float:
+def schedule(step: int, total_steps: int, warm_up: float) -> float:
     """The share of the full learning rate at a step: linear warm-up, then half a cosine to 0.
 
     >>> [round(schedule(step, 10, 0.2), 2) for step in (0, 1, 2, 6, 9)]
     [0.5, 1.0, 1.0, 0.5, 0.04]
     """
-    warm_up_steps = round(warm_up * total)
+    warm_up_steps = round(warm_up * total_steps)
     if step < warm_up_steps:
         return (step + 1) / warm_up_steps
-    return 0.5 * (1 + math.cos(math.pi * (step - warm_up_steps) / max(1, total - warm_up_steps)))
+    return 0.5 * (1 + math.cos(math.pi * (step - warm_up_steps) / max(1, total_steps - warm_up_steps)))
 
 
 def train_loop(
-    session: Session,
+    trainer: Trainer,
     state: TrainState,
     *,
     save: Callable[[], None],
@@ -162,12 +162,12 @@ def train_loop(
     progress: Progress,
 ) -> bool:
     """Train from a state to the end; False where ``stop`` asked to stop, after saving."""
-    run, training, processes = session.run, session.prepared.training, session.processes
+    run, training, processes = trainer.run, trainer.prepared.training, trainer.processes
     start_time = time.monotonic() - state.seconds
-    while state.step < session.total:
-        epoch, done = divmod(state.step, session.per_epoch)
+    while state.step < trainer.total_steps:
+        epoch, done = divmod(state.step, trainer.steps_per_epoch)
         for indices in training.shuffled_batches(run.batch_size, run.seed, epoch)[done:]:
-            loss, correct = session.step(indices, state.step)
+            loss, correct = trainer.step(indices, state.step)
             loss, correct, stopping = processes.sum_numbers(loss, correct, float(stop()))
             state.step += 1
             state.loss += loss
@@ -176,27 +176,27 @@ def train_loop(
             state.seconds = time.monotonic() - start_time
             means = {"loss": state.loss / state.seen, "accuracy": state.correct / state.seen}
             progress.step(state.step, len(indices), **means)
-            if state.step % METRICS_EVERY == 0:
-                epochs = state.step / session.per_epoch
+            if state.step % METRICS_INTERVAL == 0:
+                epochs = state.step / trainer.steps_per_epoch
                 state.metrics.append({"step": state.step, "epoch": epochs, "training": means})
-            ends_epoch = state.step % session.per_epoch == 0
+            ends_epoch = state.step % trainer.steps_per_epoch == 0
             if ends_epoch:
-                _end_epoch(session, state, means, progress, start_time)
+                _finish_epoch(trainer, state, means, progress, start_time)
             if stopping or state.step % run.save_every == 0 or ends_epoch:
                 save()
-            if stopping and state.step < session.total:
+            if stopping and state.step < trainer.total_steps:
                 return False
     return True
 
 
-def _end_epoch(
-    session: Session, state: TrainState, training: dict[str, float], progress: Progress, start_time: float
+def _finish_epoch(
+    trainer: Trainer, state: TrainState, training: dict[str, float], progress: Progress, start_time: float
 ) -> None:
     """Validate, and append the epoch's line of metrics."""
-    run, epoch, validation = session.run, state.step // session.per_epoch, session.prepared.validation
+    run, epoch, validation = trainer.run, state.step // trainer.steps_per_epoch, trainer.prepared.validation
     measured = {"training": training}
     if len(validation.labels):
-        evaluation = evaluate(session.model, validation, run.batch_size, session.processes)
+        evaluation = evaluate(trainer.model, validation, run.batch_size, trainer.processes)
         measured["validation"] = {"loss": evaluation.loss, "accuracy": evaluation.accuracy}
     state.seconds = time.monotonic() - start_time
     line = {"step": state.step, "epoch": epoch, "ended": True, "seconds": round(state.seconds, 3)}

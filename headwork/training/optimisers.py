@@ -1,4 +1,4 @@
-r"""AdamW, and for some tensors something better: a group marked ``by`` "muon" or "sgd" takes that step.
+r"""AdamW, and for some tensors something better: a group with the ``update_rule`` "muon" or "sgd" takes that.
 
 Muon, for the matrices of blocks: a gradient's large singular values drown the small ones; here each update of
 a matrix has all of them near 1 (Jordan et al. 2024, kellerjordan.github.io/posts/muon). Scaled by :math:`0.2
@@ -31,8 +31,8 @@ def build_optimiser(model: nn.Module, run: RunConfig) -> torch.optim.Optimizer:
     groups: dict[str, dict[str, Any]] = {
         "decayed": {"params": [], "weight_decay": run.weight_decay},
         "free": {"params": [], "weight_decay": 0.0},
-        "muon": {"params": [], "weight_decay": run.weight_decay, "by": "muon"},
-        "sgd": {"params": [], "by": "sgd", "times": NGRAM_FACTOR},
+        "muon": {"params": [], "weight_decay": run.weight_decay, "update_rule": "muon"},
+        "sgd": {"params": [], "update_rule": "sgd", "rate_factor": NGRAM_FACTOR},
     }
     for name, parameter in model.named_parameters():
         group_name = "decayed" if parameter.dim() > 1 else "free"
@@ -52,10 +52,10 @@ class Optimiser(torch.optim.AdamW):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
             with_gradient = [tensor for tensor in group["params"] if tensor.grad is not None]
-            if group.get("by") == "muon":
+            if group.get("update_rule") == "muon":
                 for _, matrices in groupby(sorted(with_gradient, key=shape_of), key=shape_of):
                     self._muon(list(matrices), group["lr"], group["weight_decay"])
-            elif group.get("by") == "sgd":
+            elif group.get("update_rule") == "sgd":
                 for table in with_gradient:
                     momentum = self._momentum(table).mul_(SGD_MOMENTUM).add_(table.grad)
                     table.add_(momentum, alpha=-group["lr"])

@@ -4,6 +4,7 @@ The data decides image size, channels, classes and vocabulary.
 """
 
 import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import torch
 
-from headwork.data.catalog import CATALOG, known_entry
+from headwork.data.catalog import CATALOG, get_entry
 from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit
 from headwork.data.fetching import Log, fetch
 from headwork.data.tokens import Tokenizer, parse_tokenizer, read_tokenizer, train_tokenizer
@@ -20,10 +21,14 @@ from headwork.mechanisms.configs import TextClassifierConfig, VisionTransformerC
 from headwork.models import Model, TextClassifier, TextEncoder, VisionTransformer
 from headwork.models.model import build_classifier
 from headwork.training.examples import Examples, ImageExamples, TextExamples
-from headwork.training.folders import DataInfo, load_data
-from headwork.training.initialisation import initialise_as_convolution, set_log_ratios, unsupported_reason
+from headwork.training.initialisation import (
+    convolution_unsupported_reason,
+    initialise_as_convolution,
+    set_log_ratios,
+)
 from headwork.training.recipes import RunConfig, TextRun, VisionRun
-from headwork.training.seeds import INITIALISATION, mix
+from headwork.training.run_folders import DataInfo, load_data
+from headwork.training.seeds import INITIALISATION, derive_seed
 
 Data = Images | Texts
 
@@ -45,7 +50,7 @@ class PreparedRun:
         """A new model, initialised by the seed; on a pretrained encoder where the run names one."""
         config: Any = self.run.model  # type: ignore[attr-defined]
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(mix(INITIALISATION, self.run.seed))
+            torch.manual_seed(derive_seed(INITIALISATION, self.run.seed))
             if self.encoder is None:
                 model = build_classifier(config)
                 if getattr(self.run, "initialisation", "random") == "convolution":
@@ -71,7 +76,7 @@ def prepare(
 ) -> PreparedRun:
     """Load the data and complete the run by it. ``tokenizer`` is the one that a resumed run began with."""
     if data is None:
-        run = replace(run, data=_full_path(run.data))
+        run = replace(run, data=_absolute_path(run.data))
     loaded: Any = data or load_data(run, log=log)
     if isinstance(run, VisionRun):
         return _prepare_images(run, loaded, log)
@@ -79,9 +84,10 @@ def prepare(
     return _prepare_texts(run, loaded, tokenizer, log)
 
 
-def _full_path(name: str) -> str:
+def _absolute_path(name: str) -> str:
     """A path in full, so that the run can be resumed from any folder; a known name as it is."""
-    return name if known_entry(name) or not Path(name).exists() else str(Path(name).resolve())
+    # os.path.exists is False for a name that is too long, too
+    return name if get_entry(name) or not os.path.exists(name) else str(Path(name).resolve())
 
 
 def _prepare_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
@@ -94,7 +100,7 @@ def _prepare_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
     info = _data_info(data, channels=data.channels, size=height, mean=data.mean, std=data.std)
     config = replace(run.model, image_size=height, channels=data.channels, classes=len(data.classes))
     run = replace(run, model=config)
-    reason = unsupported_reason(config) if isinstance(config, VisionTransformerConfig) else ""
+    reason = convolution_unsupported_reason(config) if isinstance(config, VisionTransformerConfig) else ""
     if run.initialisation == "convolution" and reason:
         log(f"! the heads start at random, not as a convolution: {reason}.")
         run = replace(run, initialisation="random")
@@ -111,7 +117,7 @@ def _prepare_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> 
     if saved is not None:
         tokenizer = parse_tokenizer(saved, run.max_length)
     elif run.encoder:
-        run = replace(run, encoder=_full_path(run.encoder))
+        run = replace(run, encoder=_absolute_path(run.encoder))
         pretrained, folder = _load_encoder(run, log)
         tokenizer = read_tokenizer(folder / "tokenizer.json", max_length=run.max_length)
         own_choices = {name: getattr(run.model, name) for name in ("dropout", "pooling", "backend")}

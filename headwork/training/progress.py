@@ -6,9 +6,9 @@ import time
 
 from headwork.data.fetching import to_stderr
 
-BAR = 20
+BAR_WIDTH = 20
 LINE_INTERVAL = 15.0  # seconds between lines where there is no terminal
-REFRESH = 0.2
+REFRESH_INTERVAL = 0.2
 # Steps before the clock of the time left starts (they compile), and as many before it is shown.
 WARM_UP_STEPS = 5
 
@@ -38,7 +38,7 @@ class StatusLine:
         self.start_time = self.drawn = time.monotonic()
 
     def is_due(self, now: float) -> bool:
-        return self.visible and now - self.drawn >= (REFRESH if self.terminal else LINE_INTERVAL)
+        return self.visible and now - self.drawn >= (REFRESH_INTERVAL if self.terminal else LINE_INTERVAL)
 
     def draw(self, text: str, now: float) -> None:
         self.drawn = now
@@ -57,10 +57,10 @@ class Progress(StatusLine):
     """Steps done out of all, loss and accuracy; after the first steps also the speed and the time left."""
 
     def __init__(
-        self, total: int, per_epoch: int, *, start: int = 0, unit: str = "images", visible: bool = True
+        self, total: int, steps_per_epoch: int, *, start: int = 0, unit: str = "images", visible: bool = True
     ) -> None:
         super().__init__(visible=visible)
-        self.total, self.per_epoch, self.unit = total, per_epoch, unit
+        self.total, self.steps_per_epoch, self.unit = total, steps_per_epoch, unit
         self.settled, self.examples = start + WARM_UP_STEPS, 0
 
     def step(self, done: int, examples: int, loss: float, accuracy: float) -> None:
@@ -72,13 +72,13 @@ class Progress(StatusLine):
             self.examples += examples
         if not self.is_due(now):
             return
-        epochs = -(-self.total // self.per_epoch)
+        epochs = -(-self.total // self.steps_per_epoch)
         text = (
-            f"epoch {min(done // self.per_epoch + 1, epochs)}/{epochs}  step {done:,}/{self.total:,}  "
+            f"epoch {min(done // self.steps_per_epoch + 1, epochs)}/{epochs}  step {done:,}/{self.total:,}  "
             f"loss {loss:.3f}  accuracy {accuracy:.1%}{self._speed(done, now - self.start_time)}"
         )
-        full = BAR * done // self.total
-        self.draw(f"{'█' * full}{'░' * (BAR - full)} {text}" if self.terminal else text, now)
+        full = BAR_WIDTH * done // self.total
+        self.draw(f"{'█' * full}{'░' * (BAR_WIDTH - full)} {text}" if self.terminal else text, now)
 
     def _speed(self, done: int, seconds: float) -> str:
         """Examples per second and the time left, by the steps since the first few; nothing before."""

@@ -5,48 +5,22 @@ One recipe serves every number of epochs: only ``epochs``, and with it the lengt
 """
 
 import json
-import math
-import operator
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
-from headwork.data.catalog import known_entry
+from headwork.data.catalog import get_entry
 from headwork.documents import Code, Document
 from headwork.errors import InputError, unknown_name
 from headwork.files import parse_json
 from headwork.mechanisms import configs
-from headwork.mechanisms.configs import TextClassifierConfig, VisionTransformerConfig, current_names
+from headwork.mechanisms.configs import VisionTransformerConfig, bounded, current_names, known_fields
 from headwork.mechanisms.definitions import classifier_config, classifier_configs
 from headwork.mechanisms.images import CELL_KINDS
-from headwork.numbers.options import literal_choices, read_option
+from headwork.numbers.options import read_option
 
 FORMAT = "headwork run 1"
-COMPARE = {"at least": operator.ge, "above": operator.gt, "below": operator.lt, "at most": operator.le}
-MAX_COUNT = 2**31
 ImageModel = VisionTransformerConfig | configs.ConvolutionalConfig | configs.RecurrentConfig
-
-
-def number(default: float, **bounds: float) -> Any:
-    """A field with its bounds, such as ``at_least=1, below=9``; a whole number where its type is int."""
-    return field(default=default, metadata={word.replace("_", " "): bound for word, bound in bounds.items()})
-
-
-def check_fields(config: Any, where: str) -> None:
-    """Refuse a field that is not of its type, not one of its choices, or not within its bounds."""
-    hints = get_type_hints(type(config))
-    for entry in fields(config):
-        value, hint, name = getattr(config, entry.name), hints[entry.name], f"{where}: {entry.name}"
-        if hint in (int, float):
-            is_number = isinstance(value, (int, hint)) and not isinstance(value, bool) and value < math.inf
-            if not is_number or not all(COMPARE[word](value, b) for word, b in entry.metadata.items()):
-                kind = "a whole number" if hint is int else "a number"
-                bounds = ", ".join(f"{word} {bound}" for word, bound in entry.metadata.items())
-                raise InputError(f"{name} is {value!r}. Give {kind}, {bounds}.")
-        elif hint in WORDS and not isinstance(value, hint):
-            raise InputError(f"{name} is {value!r}. Expected {WORDS[hint]}.")
-        elif (choices := literal_choices(hint)) and value not in choices:
-            raise unknown_name(name, value, choices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +28,11 @@ class Augmentation:
     """``flip`` left and right, ``shift`` by up to so many pixels, ``erase`` a rectangle in some images."""
 
     flip: bool = True
-    shift: int = number(1, at_least=0, below=10_000)
-    erase: float = number(0.2, at_least=0, at_most=1)
+    shift: int = bounded(1, at_least=0, below=10_000)
+    erase: float = bounded(0.2, at_least=0, at_most=1)
 
     def __post_init__(self) -> None:
-        check_fields(self, "augmentation")
+        configs.check_fields(self, "augmentation")
 
     @property
     def active(self) -> bool:
@@ -74,8 +48,6 @@ NOT_SETTABLE = {
 }
 # What a pretrained encoder leaves open.
 SETTABLE_WITH_ENCODER = {"model.dropout", "model.pooling", "model.backend"}
-
-WORDS: dict[Any, str] = {str: "text", bool: "true or false", Augmentation: "flip, shift and erase"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,24 +67,24 @@ class RunConfig(metaclass=configs.ConfigMeta):
     task: ClassVar[str]
 
     data: str
-    epochs: int = number(10, at_least=1, below=MAX_COUNT)
-    batch_size: int = number(128, at_least=1, below=MAX_COUNT)
-    learning_rate: float = number(2e-3, above=0)
+    epochs: int = 10
+    batch_size: int = 128
+    learning_rate: float = bounded(2e-3, above=0)
     optimiser: Literal["adamw", "muon"] = "adamw"
-    weight_decay: float = number(0.05, at_least=0)
-    warm_up: float = number(0.1, at_least=0, below=1)
-    label_smoothing: float = number(0.1, at_least=0, below=1)
-    max_grad_norm: float = number(1.0, above=0)
-    validation: float = number(0.1, at_least=0, below=1)
-    seed: int = number(0, at_least=0)
+    weight_decay: float = bounded(0.05, at_least=0)
+    warm_up: float = 0.1
+    label_smoothing: float = 0.1
+    max_grad_norm: float = bounded(1.0, above=0)
+    validation: float = 0.1
+    seed: int = bounded(0, at_least=0)
     precision: Literal["float32", "float64"] = "float32"
     compiled: bool = False
-    threads: int = number(0, at_least=0, below=1025)
-    save_every: int = number(200, at_least=1, below=MAX_COUNT)
-    keep_checkpoints: int = number(3, at_least=1, below=MAX_COUNT)
+    threads: int = bounded(0, at_least=0, below=1025)
+    save_every: int = 200
+    keep_checkpoints: int = 3
 
     def __post_init__(self) -> None:
-        check_fields(self, "run")
+        configs.check_fields(self, "run")
         model = getattr(self, "model", None)
         of_blocks = getattr(model, "encoder", "transformer") == "transformer"
         if self.optimiser == "muon" and not (isinstance(model, configs.TransformerConfig) and of_blocks):
@@ -135,7 +107,7 @@ class VisionRun(RunConfig):
     model: ImageModel = field(default_factory=VisionTransformerConfig)
     augmentation: Augmentation = field(default_factory=Augmentation)
     initialisation: Literal["random", "convolution"] = "random"
-    image_size: int = number(0, at_least=0, below=4097)
+    image_size: int = bounded(0, at_least=0, below=4097)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -153,9 +125,9 @@ class TextRun(RunConfig):
     OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length"}
     task: ClassVar[str] = "text"
 
-    model: TextClassifierConfig = field(default_factory=TextClassifierConfig)
+    model: configs.TextClassifierConfig = field(default_factory=configs.TextClassifierConfig)
     encoder: str = ""
-    max_length: int = number(256, at_least=1, below=MAX_COUNT)
+    max_length: int = 256
     columns: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
@@ -173,7 +145,7 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
     >>> run.epochs, run.model.patch_size, run.model.depth, run.model.heads
     (50, 4, 6, 4)
     """
-    entry = known_entry(data)
+    entry = get_entry(data)
     data = entry.name if entry else data
     small = data == "digits"
     sizes: dict[str, int] = {"image_size": 8} if small else {}
@@ -188,9 +160,15 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
         recipe |= {"optimiser": "muon", "learning_rate": 3e-3}
     if small:
         # A digit turned over is another digit or none, and one pixel is an eighth of its size.
-        still = Augmentation(flip=False, shift=0, erase=0.0)
+        unchanged = Augmentation(flip=False, shift=0, erase=0.0)
         # Threads that wait for each other cost more than such small products.
-        recipe |= {"epochs": 10, "batch_size": 32, "learning_rate": 3e-3, "augmentation": still, "threads": 1}
+        recipe |= {
+            "epochs": 10,
+            "batch_size": 32,
+            "learning_rate": 3e-3,
+            "augmentation": unchanged,
+            "threads": 1,
+        }
     return VisionRun(**{**recipe, "data": data, **current_names(VisionRun, changes)})
 
 
@@ -211,8 +189,8 @@ def text(
         )
     recipe: dict[str, Any] = {"learning_rate": 1e-3, "epochs": 4, "batch_size": 32, "label_smoothing": 0.0}
     sizes = {"vocabulary": 8000, "width": 128, "hidden": 256, "heads": 4, "depth": 2, "dropout": 0.1}
-    both = model in CELL_KINDS
-    recipe["model"] = classifier_config("text", model, backend="fused", bidirectional=both, **sizes)
+    bidirectional = model in CELL_KINDS
+    recipe["model"] = classifier_config("text", model, backend="fused", bidirectional=bidirectional, **sizes)
     if model == "transformer" and not encoder:
         # N-grams fit the training texts so soon that what stands beside them needs more dropout.
         recipe |= {"epochs": 3, "max_length": 512} | (
@@ -251,7 +229,7 @@ def changed(run: AnyRun, settings: Iterable[str]) -> AnyRun:
             raise unknown_name("field to --set", path, settable(run))
         (name,) = current_names(type(target), {name: value})
         path = part + dot + name
-        _check_open(run, path)
+        _check_settable(run, path)
         changes.setdefault(part, {})[name] = read_option(
             get_type_hints(type(target))[name], value, where=path
         )
@@ -270,7 +248,7 @@ def settable(run: RunConfig) -> list[str]:
     return [name for name in names if name not in NOT_SETTABLE]
 
 
-def _check_open(run: RunConfig, path: str) -> None:
+def _check_settable(run: RunConfig, path: str) -> None:
     encoder = run.encoder if isinstance(run, TextRun) else ""
     if path in NOT_SETTABLE:
         raise InputError(f"--set {path}: {NOT_SETTABLE[path]}.")
@@ -310,26 +288,21 @@ def read_run(text: str | bytes, where: str) -> RunConfig:
     model, known = data.get("model"), classifier_configs()
     if kind is None or not isinstance(model, dict) or str(model.get("kind")) not in known:
         raise InputError(f"{where}: its task or its model is unknown.")
-    data["model"] = _build(known[model.pop("kind")], model, f"{where}: model")
+    data["model"] = _build_config(known[model.pop("kind")], model, f"{where}: model")
     if "augmentation" in data:
-        data["augmentation"] = _build(Augmentation, data["augmentation"], f"{where}: augmentation")
+        data["augmentation"] = _build_config(Augmentation, data["augmentation"], f"{where}: augmentation")
     if isinstance(data.get("columns"), list):
         data["columns"] = tuple(data["columns"])
-    return _build(kind, data, where)  # type: ignore[no-any-return]
+    return _build_config(kind, data, where)  # type: ignore[no-any-return]
 
 
-def _build(kind: type, data: Any, where: str) -> Any:
+def _build_config(kind: type, data: Any, where: str) -> Any:
     if not isinstance(data, dict):
         raise InputError(f"{where} is {data!r}. Expected its fields by name.")
-    known = [entry.name for entry in fields(kind)]
     try:
-        data = current_names(kind, data)
-        for name in data:
-            if name not in known:
-                raise unknown_name("field", name, known)
-        return kind(**data)
+        return kind(**known_fields(kind, data))
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     except TypeError:
-        missing = ", ".join(name for name in known if name not in data)
+        missing = ", ".join(entry.name for entry in fields(kind) if entry.name not in data)
         raise InputError(f"{where}: a field is missing (of {missing}).") from None

@@ -21,15 +21,15 @@ from headwork.libc import keep_freed_memory
 from headwork.mechanisms import native
 from headwork.models import Model, from_pretrained
 from headwork.models.checkpoints import torch_model
-from headwork.training import checkpoints, folders
+from headwork.training import checkpoints, run_folders
 from headwork.training.baseline import baseline
-from headwork.training.distributed import Group, group
+from headwork.training.distributed import ProcessGroup, process_group
 from headwork.training.evaluation import evaluate
-from headwork.training.folders import CONFIG, DATA, METRICS, MODEL, RESULT, TOKENIZER, DataInfo, Result
-from headwork.training.loop import DivergedError, InterruptedRunError, Session, TrainState, train_loop
+from headwork.training.loop import DivergedError, InterruptedRunError, Trainer, TrainState, train_loop
 from headwork.training.preparation import Data, PreparedRun, prepare
 from headwork.training.progress import Progress, format_duration, quiet
 from headwork.training.recipes import RunConfig, TextRun, as_text, read_run
+from headwork.training.run_folders import CONFIG, DATA, METRICS, MODEL, RESULT, TOKENIZER, DataInfo, Result
 
 MAX_CHARACTERS = 600  # of a text among the mistakes
 
@@ -38,16 +38,16 @@ MAX_CHARACTERS = 600  # of a text among the mistakes
 def train(run: RunConfig, folder: str | Path, *, log: Log = to_stderr, data: Data | None = None) -> Result:
     """Train a run from its beginning into a new folder; restarted by torchrun, it resumes."""
     path = Path(folder)
-    with group() as processes:
+    with process_group() as processes:
         log = log if processes.is_main else quiet
         # Only the first process sees the folder.
-        if processes.restarted and processes.any(processes.is_main and (path / CONFIG).exists()):
+        if processes.restarted and processes.any_process(processes.is_main and (path / CONFIG).exists()):
             log(f"restarted by torchrun: resuming {path}")
             return _resume(path, processes, log, data, other_processes=False)
         if processes.is_main:
             check_new_folder(path, processes.world_size)
-        prepared = _settle_backend(_prepare_in_turn(processes, run, None, log, data), processes)
-        with locked(path, processes):
+        prepared = _choose_backend(_prepare_in_turn(processes, run, None, log, data), processes)
+        with lock_folder(path, processes):
             return run_to_end(prepared, path, processes, log)
 
 
@@ -55,24 +55,26 @@ def resume(
     folder: str | Path, *, log: Log = to_stderr, data: Data | None = None, other_processes: bool = False
 ) -> Result:
     """Resume from the last whole checkpoint, to the bit; a finished run is only read."""
-    with group() as processes:
+    with process_group() as processes:
         return _resume(Path(folder), processes, log if processes.is_main else quiet, data, other_processes)
 
 
-def _resume(folder: Path, processes: Group, log: Log, data: Data | None, other_processes: bool) -> Result:
+def _resume(
+    folder: Path, processes: ProcessGroup, log: Log, data: Data | None, other_processes: bool
+) -> Result:
     """From the last whole checkpoint, or from the beginning where there is none."""
     first = processes.is_main
-    start_files = {CONFIG: as_text(folders.load_run(folder)).encode()} if first else None
-    if processes.any(first and (folder / RESULT).exists()):
+    start_files = {CONFIG: as_text(run_folders.load_run(folder)).encode()} if first else None
+    if processes.any_process(first and (folder / RESULT).exists()):
         if first:
             _rebuild_model(folder, processes, log)
         log(f"{folder} is finished already.")
         return Result.read(folder) if first else Result(folder, {}, [])
     if start_files and (folder / TOKENIZER).exists():
-        start_files[TOKENIZER] = folders.load_tokenizer(folder)
+        start_files[TOKENIZER] = run_folders.load_tokenizer(folder)
     start_files = processes.broadcast(start_files) or {}
     run = read_run(start_files[CONFIG], CONFIG)
-    with locked(folder, processes):
+    with lock_folder(folder, processes):
         checkpoint = checkpoints.latest(folder, log, repair=True) if first else None
         files = processes.broadcast(checkpoint[1] if checkpoint else None)
         if files is None:
@@ -87,31 +89,35 @@ def _resume(folder: Path, processes: Group, log: Log, data: Data | None, other_p
 
 
 def _prepare_in_turn(
-    processes: Group, run: RunConfig, tokenizer: bytes | None, log: Log, data: Data | None
+    processes: ProcessGroup, run: RunConfig, tokenizer: bytes | None, log: Log, data: Data | None
 ) -> PreparedRun:
     """Prepared by the first process before the others, so that data is fetched once."""
     if not processes.is_main:
-        processes.wait()
+        processes.barrier()
     prepared = prepare(run, tokenizer=tokenizer, log=log, data=data)
     if processes.is_main:
-        processes.wait()
+        processes.barrier()
     return prepared
 
 
-def _settle_backend(prepared: PreparedRun, processes: Group) -> PreparedRun:
+def _choose_backend(prepared: PreparedRun, processes: ProcessGroup) -> PreparedRun:
     """The fused kernels instead of native ones that are not faster here: asked once, for the whole run."""
     run: Any = prepared.run
     if getattr(run.model, "backend", "") != "native":
         return prepared
     with threads(run.threads):
         slower = processes.device.type != "cpu" or not native.is_faster(run.model)
-    if processes.any(slower):
+    if processes.any_process(slower):
         run = replace(run, model=replace(run.model, backend="fused"))
     return replace(prepared, run=run)
 
 
 def run_to_end(
-    prepared: PreparedRun, folder: Path, processes: Group, log: Log, files: checkpoints.Files | None = None
+    prepared: PreparedRun,
+    folder: Path,
+    processes: ProcessGroup,
+    log: Log,
+    files: checkpoints.Files | None = None,
 ) -> Result:
     """Train from the beginning, or from the files of a checkpoint, and write the result."""
     run: Any = prepared.run
@@ -125,33 +131,32 @@ def run_to_end(
         if files is None:
             model = prepared.new_model()
         else:
-            model = torch_model(folders.checkpoint_parameters(run, folder, files)).train()
-        session = Session(prepared, prepared.complete(model), processes, log)
+            model = torch_model(run_folders.checkpoint_parameters(run, folder, files)).train()
+        trainer = Trainer(prepared, prepared.complete(model), processes, log)
         state = TrainState()
         if files is not None:
-            restored = checkpoints.restore(files, folder, session.optimiser)
+            restored = checkpoints.restore_optimiser(files, folder, trainer.optimiser)
             state = TrainState(**{name: restored[name] for name in vars(state)})
         elif processes.is_main:
             for name, data in _start_files(prepared).items():
                 write_atomic(folder / name, data)
-            session.save(folder, state)
+            trainer.save(folder, state)
 
         def save() -> None:
-            _check_finite(session.model, state, folder)
+            _check_finite(trainer.model, state, folder)
             if processes.is_main:
                 try:
-                    session.save(folder, state)
+                    trainer.save(folder, state)
                     write_atomic(folder / METRICS, _metrics_lines(state))
                 except InputError as error:
                     raise checkpoints.save_error(error, folder, state.step, processes.world_size) from None
 
-        log(_describe(session, folder, state))
+        log(_describe(trainer, folder, state))
         unit = "texts" if isinstance(run, TextRun) else "images"
-        progress = Progress(
-            session.total, session.per_epoch, start=state.step, unit=unit, visible=log is not quiet
-        )
+        total, visible = trainer.total_steps, log is not quiet
+        progress = Progress(total, trainer.steps_per_epoch, start=state.step, unit=unit, visible=visible)
         try:
-            finished = train_loop(session, state, save=save, stop=lambda: bool(signals), progress=progress)
+            finished = train_loop(trainer, state, save=save, stop=lambda: bool(signals), progress=progress)
         except DivergedError as error:
             last = checkpoints.step_folders(folder)[-1:]
             kept = (
@@ -167,20 +172,20 @@ def run_to_end(
             progress.clear()
         if not finished:
             command = checkpoints.resume_command(folder, processes.world_size)
-            message = f"stopped and saved at step {state.step:,} of {session.total:,}. Resume with: {command}"
+            message = f"stopped and saved at step {state.step:,} of {total:,}. Resume with: {command}"
             # Once is enough: the other processes end in silence.
             code = 128 + (signals[0] if signals else signal.SIGTERM)
             raise InterruptedRunError(message if processes.is_main else "", code)
-        return _finish(session, state, folder, log) if processes.is_main else Result(folder, {}, [])
+        return _finish(trainer, state, folder, log) if processes.is_main else Result(folder, {}, [])
 
 
-def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Result:
+def _finish(trainer: Trainer, state: TrainState, folder: Path, log: Log) -> Result:
     """Save the model, use the test set once, and write the result: with it the run is finished."""
-    prepared, data, model = session.prepared, session.prepared.data, session.model.to("cpu")
+    prepared, data, model = trainer.prepared, trainer.prepared.data, trainer.model.to("cpu")
     model.save_pretrained(folder / MODEL)
     test = prepared.read_test()
     log(f"evaluating the test set, {len(test.labels):,} examples, once ...")
-    evaluation = evaluate(model, test, session.run.batch_size)
+    evaluation = evaluate(model, test, trainer.run.batch_size)
     mistakes = evaluation.mistakes()
     if isinstance(data, Texts):
         for mistake in mistakes:
@@ -192,7 +197,7 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
         "seconds": round(state.seconds, 1),
         "parameters": model.parameter_count,
         "threads": torch.get_num_threads(),
-        "processes": session.processes.world_size,
+        "processes": trainer.processes.world_size,
         "confusion": evaluation.confusion,
         "mistakes": mistakes,
         "calibration": evaluation.calibration(),
@@ -214,12 +219,12 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
     return Result(folder, record, state.metrics, data)
 
 
-def _describe(session: Session, folder: Path, state: TrainState) -> str:
-    info, run = session.prepared.info, session.run
-    steps = f"from step {state.step:,} of {session.total:,}" if state.step else f"in {session.total:,} steps"
-    many = f", {session.processes.world_size} processes" if session.processes.world_size > 1 else ""
+def _describe(trainer: Trainer, folder: Path, state: TrainState) -> str:
+    info, run, total = trainer.prepared.info, trainer.run, trainer.total_steps
+    steps = f"from step {state.step:,} of {total:,}" if state.step else f"in {total:,} steps"
+    many = f", {trainer.processes.world_size} processes" if trainer.processes.world_size > 1 else ""
     return (
-        f"{folder}: {type(session.model).__name__}, {session.model.parameter_count:,} parameters, "
+        f"{folder}: {type(trainer.model).__name__}, {trainer.model.parameter_count:,} parameters, "
         f"on {info.name} ({info.counts['training']:,} to train on, {info.counts['validation']:,} to "
         "validate): "
         f"{run.epochs} epoch{'s' if run.epochs > 1 else ''} {steps}, batches of {run.batch_size}{many}"
@@ -246,7 +251,7 @@ def _metrics_lines(state: TrainState) -> bytes:
     return "".join(json.dumps(line) + "\n" for line in state.metrics).encode()
 
 
-def _rebuild_model(folder: Path, processes: Group, log: Log) -> None:
+def _rebuild_model(folder: Path, processes: ProcessGroup, log: Log) -> None:
     """Write a damaged model of a finished run again, from its last checkpoint: the same to the bit."""
     try:
         refuse_links(folder / MODEL, folder)
@@ -255,9 +260,9 @@ def _rebuild_model(folder: Path, processes: Group, log: Log) -> None:
         steps, checkpoint = Result.read(folder).record["steps"], checkpoints.latest(folder, log)
         there = os.path.lexists(folder / MODEL)
         if checkpoint is not None and checkpoints.step_of(checkpoint[0]) == steps:
-            with locked(folder, processes):
+            with lock_folder(folder, processes):
                 aside = checkpoints.set_aside(folder / MODEL).name if there else "missing"
-                torch_model(folders.saved_checkpoint(folder, *checkpoint)).save_pretrained(folder / MODEL)
+                torch_model(run_folders.saved_checkpoint(folder, *checkpoint)).save_pretrained(folder / MODEL)
             log(f"! {folder / MODEL} was damaged ({aside}): rebuilt from the checkpoint of step {steps:,}.")
         elif there:
             raise InputError(
@@ -303,7 +308,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def locked(folder: Path, processes: Group) -> Iterator[None]:
+def lock_folder(folder: Path, processes: ProcessGroup) -> Iterator[None]:
     """Nobody else trains in this folder; the lock goes with the process, however it ends."""
     try:
         import fcntl
@@ -343,7 +348,7 @@ def check_new_folder(folder: Path, processes: int) -> None:
 
 
 def check_same_setup(
-    folder: Path, state: Any, threads: int, processes: Group, other_processes: bool, log: Log
+    folder: Path, state: Any, threads: int, processes: ProcessGroup, other_processes: bool, log: Log
 ) -> None:
     """The checkpoint is of as many processes; what else may change the bits is told."""
     if state["processes"] != processes.world_size:

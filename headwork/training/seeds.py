@@ -14,13 +14,13 @@ def generator(*seeds: int) -> torch.Generator:
     >>> torch.rand(1, generator=generator(0, 7)).item() == torch.rand(1, generator=generator(0, 7)).item()
     True
     """
-    return torch.Generator().manual_seed(mix(*seeds))
+    return torch.Generator().manual_seed(derive_seed(*seeds))
 
 
-def mix(*seeds: int) -> int:
+def derive_seed(*seeds: int) -> int:
     """One seed from several; neighbours such as (0, 1) and (1, 0) give different ones.
 
-    >>> mix(0, 1) != mix(1, 0)
+    >>> derive_seed(0, 1) != derive_seed(1, 0)
     True
     """
     state = 0x9E3779B97F4A7C15

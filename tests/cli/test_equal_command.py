@@ -18,8 +18,13 @@ def run(headwork_command):
 def test_convolution_is_a_toeplitz_matrix(run):
     code, out, _ = run("convolution-toeplitz", "--cases", "5")
     assert code == 0
-    for words in ("both sides are the same", "over 5 random cases", "T = T_(i, s i + j - p) = k_j", "63"):
-        assert words in out
+    for description in (
+        "both sides are the same",
+        "over 5 random cases",
+        "T = T_(i, s i + j - p) = k_j",
+        "63",
+    ):
+        assert description in out
 
 
 def test_json(run):
@@ -66,8 +71,8 @@ def test_sides_that_differ_are_exit_1(run, monkeypatch):
         (("softmax-argmax", "--as", "docx"), "unknown --as 'docx'"),
     ],
 )
-def test_what_is_malformed_is_told_on_stderr(run, arguments, words):
+def test_what_is_malformed_is_told_on_stderr(run, arguments, description):
     code, out, err = run(*arguments)
     assert code == 2
     assert out == ""
-    assert words in err
+    assert description in err

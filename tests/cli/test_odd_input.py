@@ -148,16 +148,13 @@ def test_a_compiler_that_is_interrupted_ends_in_words(headwork_command, monkeypa
     assert "headwork resume" in errors
 
 
-def test_compare_forecasts_from_its_own_progress(monkeypatch, capsys) -> None:
+def test_compare_forecasts_from_its_own_progress(monkeypatch, capsys, tmp_path) -> None:
     from headwork.comparison import measurements
 
     now = iter([0.0, 0.0, 60.0])
     monkeypatch.setattr(measurements.time, "monotonic", lambda: next(now))
     planned = [measurements.Measurement(name, {}, dict, 1.0) for name in ("first", "second")]
-    progress = measurements.Progress(planned)
-    progress.start(planned[0])
-    progress.done += planned[0].seconds
-    progress.start(planned[1])
+    measurements.run_measurements(planned, tmp_path)
     first, second = capsys.readouterr().err.splitlines()
     assert "about" not in first  # nothing is known yet
     assert "about 1:00 left" in second  # as long again as the first took, whatever was planned

@@ -156,7 +156,7 @@ def test_bad_input_is_answered_clearly(arguments, said, run, tmp_path, monkeypat
 
 def test_what_is_not_installed_is_named(run, trained, monkeypatch):
     monkeypatch.setattr(
-        "headwork.cli.train.names",
+        "headwork.cli.train.comma_separated",
         lambda *_: (_ for _ in ()).throw(
             ModuleNotFoundError("No module named 'sklearn.base'", name="sklearn.base")
         ),

@@ -132,7 +132,7 @@ def test_a_stopped_comparison_is_resumed(tmp_path):
 def test_a_damaged_or_foreign_file_is_reported_and_measured_again(tmp_path, damage):
     ran, messages = [], []
     measurements.run_measurements(three(ran), tmp_path, log=messages.append)
-    path = measurements.path_of(tmp_path, three([])[0])
+    path = measurements.result_path(tmp_path, three([])[0])
     damaged = damage(path.read_text())
     path.write_bytes(damaged if isinstance(damaged, bytes) else damaged.encode())
     ran.clear()

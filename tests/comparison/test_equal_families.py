@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from headwork.comparison import long_range, uses
-from headwork.comparison.bias import TASKS, image_model
+from headwork.comparison import best_uses, long_range
 from headwork.comparison.families import (
     FAMILIES,
     CountedKernels,
@@ -17,6 +16,7 @@ from headwork.comparison.families import (
     flops_at,
     parameter_count,
 )
+from headwork.comparison.inductive_bias import TASKS, image_model
 from headwork.comparison.long_range import sequence_model
 from headwork.errors import InputError
 from headwork.mechanisms.kernels import Kernels
@@ -47,8 +47,8 @@ def test_parameters_are_equal_within_five_percent(name, full):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_models_of_texts_are_of_equal_size_too(name):
     with torch.device("meta"):
-        model = uses.text_model(FAMILIES[name])
-    assert abs(model.parameter_count - uses.TEXT_PARAMETERS) <= 0.05 * uses.TEXT_PARAMETERS
+        model = best_uses.text_model(FAMILIES[name])
+    assert abs(model.parameter_count - best_uses.TEXT_PARAMETERS) <= 0.05 * best_uses.TEXT_PARAMETERS
 
 
 def test_a_number_of_parameters_out_of_reach_is_refused():

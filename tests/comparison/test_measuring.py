@@ -8,31 +8,29 @@ import numpy as np
 import pytest
 import torch
 
-from headwork.comparison import bias, complexity, long_range, parallelism
-from headwork.comparison.bias import TASKS, equivariance_error, image_tensors
+from headwork.comparison import complexity, inductive_bias, long_range, parallelism
+from headwork.comparison.experiment import generator_from
 from headwork.comparison.families import FAMILIES, Layer
+from headwork.comparison.inductive_bias import TASKS, equivariance_error, image_tensors
 from headwork.comparison.long_range import gradient_norms, sequence_model, train_on_gap
 from headwork.comparison.timing import InterleavedTimer
-from headwork.comparison.training import generator
 from headwork.mechanisms.fused import FusedKernels
 from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.training.runs import threads
 
 
 def test_an_untrained_circular_convolution_has_no_equivariance_error():
-    assert bias.circular_convolution_error()["error"] < 1e-6
+    assert inductive_bias.circular_convolution_error()["error"] < 1e-6
 
 
 def test_the_equivariance_error_of_known_functions():
-    draw = torch.Generator().manual_seed(0)
-    images = torch.randn(50, 1, 8, 8, generator=draw)
-    offsets = torch.randn(1, 1, 8, 8, generator=draw)
-    other = {id(images): torch.randn(50, 1, 8, 8, generator=draw)}
+    rng = torch.Generator().manual_seed(0)
+    images = torch.randn(50, 1, 8, 8, generator=rng)
+    offsets = torch.randn(1, 1, 8, 8, generator=rng)
+    other = {id(images): torch.randn(50, 1, 8, 8, generator=rng)}
     assert equivariance_error(lambda x: x.tanh(), images, 2) == 0
     assert equivariance_error(lambda x: x + 0.1 * offsets, images, 2) == pytest.approx(0.1, rel=0.3)
-    unrelated = equivariance_error(
-        lambda x: other.get(id(x), torch.randn(x.shape, generator=draw)), images, 2
-    )
+    unrelated = equivariance_error(lambda x: other.get(id(x), torch.randn(x.shape, generator=rng)), images, 2)
     assert unrelated == pytest.approx(1, rel=0.1)
     # Averaged by fours, a shift by four rows moves the output by one position.
     assert equivariance_error(lambda x: torch.nn.functional.avg_pool2d(x, 4), images, 4) < 1e-6
@@ -40,9 +38,9 @@ def test_the_equivariance_error_of_known_functions():
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_features_stand_on_a_grid_and_give_the_logits(name):
-    model = bias.image_model(FAMILIES[name], TASKS[False])
+    model = inductive_bias.image_model(FAMILIES[name], TASKS[False])
     images = torch.randn(3, 1, 12, 12)
-    features = bias.features(model, images)
+    features = inductive_bias.features(model, images)
     assert features.dim() == 4
     assert features.shape[0] == 3
     assert 12 % features.shape[-2] == 0
@@ -66,7 +64,7 @@ def test_the_task_needs_the_first_token():
 def test_gradients_are_those_of_the_whole_jacobian():
     model = sequence_model(FAMILIES["gru"], max_length=6, parameters=10_000)
     norms = gradient_norms(model, 4, seed=3)
-    tokens, _ = long_range.sequences(4, long_range.PROBE_SEQUENCES, generator(3, "probed", 4))
+    tokens, _ = long_range.sequences(4, long_range.PROBE_SEQUENCES, generator_from(3, "probed", 4))
     squares = torch.zeros(6)
     for row in model.embed(tokens).detach():
         jacobian = torch.autograd.functional.jacobian(lambda x: model.logits(x[None])[0], row)
@@ -152,7 +150,7 @@ def test_two_trainings_with_one_seed_give_the_same_numbers():
     torch.rand(3)
     assert train_on_gap("lstm", 2, 5, steps=4, parameters=10_000) == first
     assert train_on_gap("lstm", 2, 6, steps=4, parameters=10_000)["before"] != first["before"]
-    one, two = (bias.train_on_images("transformer", 40, 0, steps=3, full=False) for _ in range(2))
+    one, two = (inductive_bias.train_on_images("transformer", 40, 0, steps=3, full=False) for _ in range(2))
     assert one == two
 
 
@@ -163,7 +161,7 @@ def test_a_shuffle_moves_pixels_and_keeps_them():
     assert torch.equal(plain.flatten(1).sort().values, shuffled.flatten(1).sort().values)
     assert not torch.equal(plain, shuffled)
     # One order for all images, of training and of test.
-    order = torch.from_numpy(bias.permutation(64, bias.SHUFFLE_SEED))
+    order = torch.from_numpy(inductive_bias.permutation(64, inductive_bias.SHUFFLE_SEED))
     for before, after in ((plain[0], shuffled[0]), (plain_test[7], shuffled_test[7])):
         before, after = (image[0, 2:-2, 2:-2].flatten() for image in (before, after))
         assert torch.equal(after, before[order])

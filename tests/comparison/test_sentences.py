@@ -7,8 +7,8 @@ import pytest
 
 from headwork.comparison import complexity, long_range, parallelism
 from headwork.comparison.accuracy import Accuracy, leaders_sentence, mean_accuracy
-from headwork.comparison.row import format_ratio
-from headwork.comparison.timing import PowerLaw, crossing, fit_power_law
+from headwork.comparison.section import format_ratio
+from headwork.comparison.timing import PowerLaw, crossing_size, fit_power_law
 
 
 def test_a_fit_finds_the_exponent_and_its_error():
@@ -25,16 +25,16 @@ def test_a_fit_finds_the_exponent_and_its_error():
 
 
 def test_crossings():
-    assert crossing([1, 2, 4, 8], [1, 4, 16, 64], [4, 8, 16, 32]) == pytest.approx(4)
-    assert crossing([1, 2], [5, 9], [1, 2]) == 0  # above from the start
-    assert crossing([1, 2], [1, 2], [5, 9]) == np.inf  # never above
+    assert crossing_size([1, 2, 4, 8], [1, 4, 16, 64], [4, 8, 16, 32]) == pytest.approx(4)
+    assert crossing_size([1, 2], [5, 9], [1, 2]) == 0  # above from the start
+    assert crossing_size([1, 2], [1, 2], [5, 9]) == np.inf  # never above
 
 
 def test_accuracies_differ_only_beyond_their_margins():
-    assert not mean_accuracy([0.90], 359).differs(mean_accuracy([0.87], 359))
-    assert mean_accuracy([0.90], 359).above(mean_accuracy([0.80], 359))
-    assert mean_accuracy([0.5], 100).differs(Accuracy(0.25))
-    assert not mean_accuracy([0.53], 400).above(Accuracy(0.5))
+    assert not mean_accuracy([0.90], 359).differs_from(mean_accuracy([0.87], 359))
+    assert mean_accuracy([0.90], 359).is_above(mean_accuracy([0.80], 359))
+    assert mean_accuracy([0.5], 100).differs_from(Accuracy(0.25))
+    assert not mean_accuracy([0.53], 400).is_above(Accuracy(0.5))
     assert mean_accuracy([1.0], 100).margin > 0
     # Seeds that disagree widen the margin.
     assert mean_accuracy([0.5, 0.9], 1000).margin > mean_accuracy([0.7, 0.7], 1000).margin

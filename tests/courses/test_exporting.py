@@ -12,9 +12,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from headwork.courses.assignments import is_key_folder, read_exercises, read_variants
+from headwork.courses.assignments import is_key_folder, read_exercises, read_student_sheets
 from headwork.courses.autograder import mark_variables, report, step_feedback
-from headwork.courses.exporting import FORMATS, export
+from headwork.courses.exporting import COURSE_SYSTEMS, export
 from headwork.courses.sheets import key_text
 from headwork.courses.variables import value_text, variables
 from headwork.errors import InputError
@@ -68,7 +68,7 @@ def test_variants_are_those_of_the_keys(variants, tmp_path):
     for who, sheet in variants.items():
         (tmp_path / "key" / f"{who}.toml").write_text(key_text(sheet))
     assert is_key_folder(str(tmp_path / "key"))
-    read = read_variants(tmp_path / "key")
+    read = read_student_sheets(tmp_path / "key")
     assert {who: sheet.email for who, sheet in read.items()} == {who: f"{who}@x.org" for who in variants}
     assert [sheet.exercises["1"].inputs for sheet in read.values()] == [
         sheet.exercises["1"].inputs for sheet in variants.values()
@@ -145,7 +145,7 @@ def test_the_solution_cells_of_every_kind_get_full_marks(kind, tmp_path):
             if cell["metadata"]["nbgrader"]["grade"]:
                 assert type(value) is float
                 points.append(value)
-    assert sum(points) == (0 if exercise.challenge else exercise.max_points)
+    assert sum(points) == (0 if exercise.is_challenge else exercise.max_points)
     assert len(points) == len(exercise.asked)
 
 
@@ -170,7 +170,7 @@ def test_the_plain_notebook_marks_itself(tmp_path):
 def test_notebooks_are_notebooks(tmp_path):
     import nbformat
 
-    for to in FORMATS:
+    for to in COURSE_SYSTEMS:
         last = {} if to == "moodle" else {"c": sample("refute-columns")}
         export({"own": OWN, "b": sample("recurrence"), **last}, to, tmp_path / to)
     files = list(tmp_path.rglob("*.ipynb"))
@@ -181,7 +181,7 @@ def test_notebooks_are_notebooks(tmp_path):
 
 def test_no_student_file_holds_the_seed(tmp_path):
     exercise = generate("output-size", 987654321)
-    for to in FORMATS:
+    for to in COURSE_SYSTEMS:
         export({"a": exercise}, to, tmp_path / to)
     for file in [p for p in tmp_path.rglob("*") if p.is_file() and "autograder" not in str(p)]:
         assert "987654321" not in file.read_text(), file

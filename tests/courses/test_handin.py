@@ -318,7 +318,7 @@ def test_the_sample(tmp_path):
     assert len(text) > 20
     assert all(f"{number} / {len(text)}" in page for number, page in enumerate(text, 1))
     assert "Contents" in text[0]
-    own = [block for block in handin.blocks if type(block).__name__ == "Passage"]
+    own = [block for block in handin.blocks if type(block).__name__ == "PandocText"]
     formulas = sum(json.dumps(block.tree).count('"t": "Math"') for block in own)
     assert formulas == len(handin.formulas) > 60
     others = [block for block in handin.blocks if block not in own]
@@ -332,7 +332,7 @@ def test_the_sample(tmp_path):
 
 
 def test_a_text_that_takes_pandoc_too_much_is_refused(monkeypatch):
-    monkeypatch.setattr(pandoc, "WRITTEN", (4, "4M"))
+    monkeypatch.setattr(pandoc, "USER_LIMITS", (4, "4M"))
     with pytest.raises(InputError, match="takes pandoc more than 4 s or 4M"):
         pandoc.read_tree("word " * 20_000, "markdown")
 

@@ -18,8 +18,8 @@ from headwork.courses.class_page import marks_csv, write_marks
 from headwork.courses.cohort import grade_cohort, grade_file
 from headwork.courses.sheets import read_course, read_key, read_roster, sheet_for
 from headwork.errors import InputError
+from headwork.exercises.exercise_files import exercise_from, read_exercise
 from headwork.exercises.questions import build_question
-from headwork.exercises.reading import exercise_from, read_exercise
 from headwork.grading.answers import read_answers
 
 KEY = """[exercise.1]

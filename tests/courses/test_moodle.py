@@ -14,13 +14,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from headwork.courses.assignments import read_variants
+from headwork.courses.assignments import read_student_sheets
 from headwork.courses.cohort import StudentMarks, grade_cohort
 from headwork.courses.exporting import export
 from headwork.courses.gradebooks import CANVAS, canvas_csv, fill_gradebook, moodle_csv, write_gradebooks
 from headwork.errors import InputError
 from headwork.exercises import Exercise, generate
-from headwork.exercises.generation import KINDS
+from headwork.exercises.generation import EXERCISE_KINDS
 from headwork.grading import grade
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "class"
@@ -93,7 +93,7 @@ def check_shape(exercise: Exercise, path: str, gap: Gap) -> None:
         assert (right, bool(feedback)) == ((True, False) if fraction == "=" else (False, True)), answer
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EXERCISE_KINDS)
 def test_every_gap_is_a_cell_of_the_exercise(kind: str, tmp_path: Path) -> None:
     for difficulty in (1, 2, 3):
         exercise = generate(kind, 4, difficulty)
@@ -165,7 +165,7 @@ def test_a_feedback_is_escaped_for_both_of_its_readers(
 
 
 def test_every_student_has_a_question_and_a_challenge_is_refused(tmp_path: Path) -> None:
-    sheets = read_variants(EXAMPLE / "key")
+    sheets = read_student_sheets(EXAMPLE / "key")
     export({}, "moodle", tmp_path / "hw", sheets=sheets)
     questions = dict(read(tmp_path / "hw" / "hw.xml"))
     assert len(questions) == 90

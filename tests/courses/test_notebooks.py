@@ -22,12 +22,12 @@ import pytest
 import headwork
 from headwork.courses.checks import CHECKS, check, require
 from headwork.courses.notebooks import (
-    CALL,
+    CHECK_CALL,
     SOURCES,
-    blanked,
     notebook_files,
     read_source,
     solution_function,
+    with_blanks,
     write_notebook,
 )
 from headwork.errors import InputError
@@ -105,7 +105,7 @@ def test_committed_notebooks_are_their_sources_and_were_executed(name):
     outputs = [output for cell in committed.cells for output in cell.get("outputs", [])]
     assert sum("image/png" in output.get("data", {}) for output in outputs) >= 3
     assert all(output.output_type != "error" and output.get("name") != "stderr" for output in outputs)
-    shown = [cell for cell in committed.cells if CALL.search(cell.source)]
+    shown = [cell for cell in committed.cells if CHECK_CALL.search(cell.source)]
     assert all("correct, on" in str(cell.outputs) for cell in shown)
     assert not re.search(r"/(root|home|tmp|work)/", json.dumps(outputs))
     counts = [cell.execution_count for cell in committed.cells if cell.cell_type == "code"]
@@ -134,7 +134,7 @@ def test_students_get_blanks_and_no_answer(name):
 
 def test_a_blank_keeps_what_is_assigned_or_returned():
     lines = ["def f(x):", "    a, b = x, x  # blank", "    a += 1  # blank", "    b += 1  # blank"]
-    assert blanked("\n".join([*lines, "    return a + b  # blank"])) == (
+    assert with_blanks("\n".join([*lines, "    return a + b  # blank"])) == (
         "def f(x):\n    a, b = ...\n    ...\n    return ..."
     )
 
@@ -173,7 +173,7 @@ def filled(name, until, edit=None, otherwise=False):
     scope, edited = {}, edit is None
     for part in codes(name):
         code = part.text
-        if part.role == "check" and (call := CALL.search(code))[1] == until:
+        if part.role == "check" and (call := CHECK_CALL.search(code))[1] == until:
             assert edited, edit
             return scope[call[2]]
         if part.role == "blank":
@@ -195,7 +195,9 @@ REAL = [
     pytest.param("vit", marks=pytest.mark.real("fashion-mnist")),
     pytest.param("sentiment", marks=pytest.mark.real("rotten-tomatoes", "minilm")),
 ]
-CASES = [(name, CALL.search(part.text)[1]) for name in NAMES for part in codes(name) if part.role == "check"]
+CASES = [
+    (name, CHECK_CALL.search(part.text)[1]) for name in NAMES for part in codes(name) if part.role == "check"
+]
 
 
 def test_every_check_is_used_and_every_mistake_is_one():
@@ -236,8 +238,8 @@ def test_what_is_not_filled_in_is_said(notebook, name):
             run_cell(part.student.source, scope)
         elif "import" in part.text and not scope.get("plt"):
             run_cell(part.text, scope)
-        elif part.role == "check" and CALL.search(part.text)[1] == name:
-            verdict = check(name, scope[CALL.search(part.text)[2]])
+        elif part.role == "check" and CHECK_CALL.search(part.text)[1] == name:
+            verdict = check(name, scope[CHECK_CALL.search(part.text)[2]])
             assert str(verdict) == f"{name}: not filled in yet. Replace each ... by code."
 
 

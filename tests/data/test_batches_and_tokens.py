@@ -114,7 +114,7 @@ def test_tokens_padding_and_mask():
     assert tuple(tokens.shape) == tuple(mask.shape) == (2, 6)
     assert labels.tolist() == [0, 1]
     assert mask.sum(1).tolist() == [2, 6]
-    assert tokens[0].tolist() == [1, tokenizer.inner.numbers["Ġbad"], 0, 0, 0, 0]
+    assert tokens[0].tolist() == [1, tokenizer.inner.token_ids["Ġbad"], 0, 0, 0, 0]
     assert tokenizer.tokens("GOOD film") == ["[CLS]", "good", "film"]
 
 
@@ -122,7 +122,7 @@ def test_a_long_text_loses_its_middle():
     tokenizer = train_tokenizer(TEXTS, vocabulary=300, max_length=5)
     assert tokenizer.tokens("good film film film film bad bad") == ["[CLS]", "good", "film", "bad", "bad"]
     assert tokenizer.encode(["good film film film film bad bad"]).ids.tolist() == [
-        tokenizer.inner.numbers[name] for name in ("[CLS]", "Ġgood", "Ġfilm", "Ġbad", "Ġbad")
+        tokenizer.inner.token_ids[name] for name in ("[CLS]", "Ġgood", "Ġfilm", "Ġbad", "Ġbad")
     ]
     assert tokenizer.tokens("good film bad bad") == ["[CLS]", "good", "film", "bad", "bad"]
 

@@ -66,7 +66,7 @@ HOSTILE = {
 
 def test_an_ordinary_tokenizer_is_read() -> None:
     inner = read_tokenizer_json(changed(), "tokenizer.json")
-    assert [inner.word(number) for number in inner.encode("Fine film")] == ["fine", "film"]
+    assert [inner.token_text(number) for number in inner.encode("Fine film")] == ["fine", "film"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)

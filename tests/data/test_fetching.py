@@ -13,8 +13,8 @@ import pytest
 
 from headwork.data import fetching
 from headwork.data.archives import UnreadableError, deb_members, gunzip, wheel_member
-from headwork.data.catalog import CATALOG, Entry, File, Source, Variant
-from headwork.data.fetching import cache_folder, cached, content, fetch
+from headwork.data.catalog import CATALOG, Entry, File, FileSource, Variant
+from headwork.data.fetching import cache_folder, cached_variant, content, fetch
 from headwork.errors import InputError
 
 ONE, TWO = b"the first file " * 40, b"another one " * 30
@@ -25,15 +25,15 @@ def described(name, data):
 
 
 FILES = (described("one.bin", ONE), described("two.bin", TWO))
-WHEEL = Source("pip", "made-up==1.0", {"one.bin": "made_up/one.bin", "two.bin": "made_up/two.bin"})
+WHEEL = FileSource("pip", "made-up==1.0", {"one.bin": "made_up/one.bin", "two.bin": "made_up/two.bin"})
 
 
 def installed_in(folder):
-    return Source("installed", str(folder), {file.name: "" for file in FILES})
+    return FileSource("installed", str(folder), {file.name: "" for file in FILES})
 
 
 def site(files):
-    return Source("address", next(iter(files.values())).rpartition("/")[0], files)
+    return FileSource("address", next(iter(files.values())).rpartition("/")[0], files)
 
 
 def entry(*sources, files=FILES):
@@ -69,9 +69,9 @@ def test_plain_and_gzipped_files_of_a_folder(tmp_path, cache, lines):
     (hand / "one.bin").write_bytes(ONE)
     (hand / "two.bin.gz").write_bytes(gzip.compress(TWO))
     small = entry()
-    assert not cached(small)
+    assert not cached_variant(small)
     assert fetch(small, from_folder=hand, log=lines.append) == cache / "made-up"
-    assert cached(small)
+    assert cached_variant(small)
     assert (cache / "made-up/one.bin").read_bytes() == ONE
     assert content(cache / "made-up", FILES[1]) == TWO
     assert lines == [
@@ -106,7 +106,7 @@ def test_a_debian_package_is_read_without_unpacking_it(tmp_path, cache, lines):
     subprocess.run(
         ["dpkg-deb", "--build", "--root-owner-group", tree, package], check=True, capture_output=True
     )
-    apt = Source("apt", "made-up", {"one.bin": "usr/share/one.bin.gz"})
+    apt = FileSource("apt", "made-up", {"one.bin": "usr/share/one.bin.gz"})
     fetch(entry(apt, files=FILES[:1]), from_folder=package.parent, log=lines.append)
     assert (cache / "made-up/one.bin").read_bytes() == ONE
     with pytest.raises(UnreadableError, match="larger than the 10 bytes expected"):
@@ -144,8 +144,8 @@ def test_the_registry_brings_a_wheel_and_nothing_is_installed(tmp_path, cache, m
 
 
 def test_what_one_package_lacks_another_brings(tmp_path, cache, monkeypatch, lines):
-    first = Source("pip", "first==1", {"one.bin": "made_up/one.bin"})
-    second = Source("pip", "second==1", {"two.bin": "made_up/two.bin"})
+    first = FileSource("pip", "first==1", {"one.bin": "made_up/one.bin"})
+    second = FileSource("pip", "second==1", {"two.bin": "made_up/two.bin"})
 
     def run(command, folder):
         name = command[-1].partition("==")[0]
@@ -206,7 +206,7 @@ def test_the_error_names_every_source_and_the_way_by_hand(monkeypatch, cache, tm
 
     monkeypatch.setattr(fetching, "_run", run)
     monkeypatch.setattr(fetching.shutil, "which", lambda _: None)
-    apt = Source("apt", "made-up", {file.name: file.name for file in FILES})
+    apt = FileSource("apt", "made-up", {file.name: file.name for file in FILES})
     small = entry(
         installed_in("/nowhere"), apt, WHEEL, site({f.name: f"http://127.0.0.1:9/{f.name}" for f in FILES})
     )
@@ -231,8 +231,8 @@ def test_the_error_names_every_source_and_the_way_by_hand(monkeypatch, cache, tm
 
 def test_what_is_needed_together_stands_together(monkeypatch, lines):
     monkeypatch.setattr(fetching, "_run", lambda *_: (_ for _ in ()).throw(UnreadableError("no network")))
-    first = Source("pip", "first==1", {"one.bin": "one.bin"})
-    second = Source("pip", "second==1", {"two.bin": "two.bin"})
+    first = FileSource("pip", "first==1", {"one.bin": "one.bin"})
+    second = FileSource("pip", "second==1", {"two.bin": "two.bin"})
     address = site({file.name: f"http://127.0.0.1:9/{file.name}" for file in FILES})
     with pytest.raises(InputError) as error:
         fetch(entry(WHEEL, first, address, second), log=lines.append)

@@ -35,7 +35,16 @@ def small_fashion(tmp_path, monkeypatch):
             data = idx(array)
             (tmp_path / "cache/small" / name).write_bytes(data)
             files.append(File(name, "md5:" + hashlib.md5(data, usedforsecurity=False).hexdigest(), len(data)))
-    entry = Entry("fashion-mnist", "images", "", "", "", "small", (Variant(tuple(files), ()),))
+    entry = Entry(
+        "fashion-mnist",
+        "images",
+        "",
+        "",
+        "",
+        "small",
+        (Variant(tuple(files), ()),),
+        CATALOG["fashion-mnist"].classes,
+    )
     monkeypatch.setitem(CATALOG, "fashion-mnist", entry)
     return tmp_path / "cache/small"
 
@@ -345,13 +354,13 @@ def test_options_for_other_kinds_of_data_are_refused(photos, tmp_path):
 
 
 def test_whether_the_test_part_was_given(photos, tmp_path):
-    assert not load("digits").test_given
-    assert not load(photos).test_given
+    assert not load("digits").has_test_part
+    assert not load(photos).has_test_part
     for part in ("train", "test"):
         for name in ("a", "b"):
             for number in "12":
                 picture(tmp_path / "own" / part / name / f"{number}.png", 200, mode="L")
-    assert load(tmp_path / "own").test_given
+    assert load(tmp_path / "own").has_test_part
 
 
 def test_names_that_are_not_known(tmp_path):

@@ -172,7 +172,9 @@ def cached(tmp_path, monkeypatch):
             (tmp_path / "films" / file).write_bytes(data)
             entries.append(File(file, "sha256:" + hashlib.sha256(data).hexdigest(), len(data)))
         monkeypatch.setitem(
-            CATALOG, name, Entry(name, "texts", "", "", "", "films", (Variant(tuple(entries), ()),))
+            CATALOG,
+            name,
+            Entry(name, "texts", "", "", "", "films", (Variant(tuple(entries), ()),), CATALOG[name].classes),
         )
 
     return put

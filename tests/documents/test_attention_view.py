@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headwork.documents import Attention, Document, TintMap, Tints, Tokens
+from headwork.documents import AttentionView, Document, Heatmap, TokenHeatmaps, Tokens
 
 pytestmark = pytest.mark.real("chromium", "playwright")
 WORDS = ("[CLS]", "the", "cat", "<b>sat</b>")
@@ -19,14 +19,14 @@ def weights(count: int, heads: int = 2) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).dirichlet(np.full(count, 0.3), size=(heads, count))
 
 
-def words_view() -> Attention:
+def words_view() -> AttentionView:
     layers = (("block 0", weights(4)), ("block 1", weights(4, 3)))
-    return Attention(Tokens(WORDS), layers, (1, 2, None), {(1, 2): "previous (97%)"})
+    return AttentionView(Tokens(WORDS), layers, (1, 2, None), {(1, 2): "previous (97%)"})
 
 
-def patches_view() -> Attention:
+def patches_view() -> AttentionView:
     labels = ("class token", *(f"{i // 3}, {i % 3}" for i in range(6)))
-    return Attention(Tokens(labels, (2, 3)), (("block 0", weights(7)),), (0, 1, 0))
+    return AttentionView(Tokens(labels, (2, 3)), (("block 0", weights(7)),), (0, 1, 0))
 
 
 def said(page: Any) -> str:
@@ -91,7 +91,7 @@ def test_patches_by_pointer_and_keyboard(opened):
 
 def test_nothing_is_wider_than_a_telephone(opened):
     values = np.array([np.nan, 0.5, -0.25, 1.0])
-    tints = Tints(Tokens(WORDS), (TintMap("occlusion", values, "above random"),))
+    tints = TokenHeatmaps(Tokens(WORDS), (Heatmap("occlusion", values, "above random"),))
     page = opened(Document("Words", (tints, words_view(), patches_view())).to_html(), width=390)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     spans = page.locator(".tints .text span")

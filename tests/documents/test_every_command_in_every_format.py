@@ -26,7 +26,9 @@ from headwork.cli.output import Output
 from headwork.courses.sheets import Sheet, key_text, read_course, read_key, sheet_for
 from headwork.documents import (
     Arithmetic,
-    Attention,
+    AttentionView,
+    Badge,
+    BadgeRow,
     Bar,
     Card,
     Code,
@@ -35,17 +37,15 @@ from headwork.documents import (
     Figure,
     Formula,
     Heading,
+    Heatmap,
     Item,
     Items,
     Link,
-    Marked,
     Note,
     Prose,
     Slider,
-    Strip,
     Table,
-    TintMap,
-    Tints,
+    TokenHeatmaps,
     Tokens,
     Value,
     Values,
@@ -280,13 +280,15 @@ def hostile_document(name):
             Code(name),
             Figure(plot, name, name),
             Details(name, (Prose(name),)),
-            Card(name, name, False, name, (Table(name, ("a",), [(Marked(name, "bad", name),)]),)),
-            Table("", ("a", "b", "c"), [(Strip((Marked(name),)), Bar(0.5, name), Link(name, "#a"))]),
+            Card(name, name, False, name, (Table(name, ("a",), [(Badge(name, "bad", name),)]),)),
+            Table("", ("a", "b", "c"), [(BadgeRow((Badge(name),)), Bar(0.5, name), Link(name, "#a"))]),
             Table(name, (name, "b"), [(name, 1)], [name]),
             shown,
             Slider(name, (name, "2"), (shown, shown)),
-            Tints(Tokens((name, "b")), (TintMap(name, np.array([1.0, -1.0]), name),)),
-            Attention(Tokens((name, "b")), ((name, np.full((1, 2, 2), 0.5)),), (0, 0, None), {(0, 0): name}),
+            TokenHeatmaps(Tokens((name, "b")), (Heatmap(name, np.array([1.0, -1.0]), name),)),
+            AttentionView(
+                Tokens((name, "b")), ((name, np.full((1, 2, 2), 0.5)),), (0, 0, None), {(0, 0): name}
+            ),
         ),
         about=name,
     )
@@ -320,11 +322,13 @@ def test_names_come_out_as_text(form, name):
         )
 
 
+@pytest.mark.parametrize("form", ["text", "html", "markdown", "latex", "notebook", "json"])
+def test_text_in_a_file_commands_no_terminal(form):
+    content = hostile_document("a\x1b[2J\u202eb\x9b31m\x07").render(form)
+    assert {"\x1b", "\u202e", "\x9b", "\x07"} & set(content) == set()
+
+
 @pytest.mark.real("pdflatex")
-def test_text_in_a_file_commands_no_terminal():
-    assert {"\x1b", "\u202e"} & set(hostile_document("a\x1b[2J\u202eb").to_text()) == set()
-
-
 @pytest.mark.parametrize("name", HOSTILE)
 def test_latex_of_hostile_names_compiles(name, tmp_path):
     compiled(hostile_document(name).to_latex(), tmp_path)
@@ -353,9 +357,9 @@ def test_a_wide_matrix_fits_the_page(exact, tmp_path):
 @pytest.mark.soak
 @pytest.mark.real("pdflatex")
 def test_the_whole_book_fits_the_page(tmp_path):
-    from headwork.problems import book, entries
+    from headwork.problems import all_problems, book
 
-    source = book({slug: problem.solve() for slug, problem in entries().items()}).to_latex()
+    source = book({slug: problem.solve() for slug, problem in all_problems().items()}).to_latex()
     assert max(compiled(source, tmp_path), default=0) <= 5
 
 
@@ -393,9 +397,9 @@ def test_every_notebook_executes(call, files, headwork_command):
 
 @pytest.mark.soak
 def test_the_notebook_of_every_problem_executes(headwork_command):
-    from headwork.problems import entries
+    from headwork.problems import all_problems
 
-    for slug in entries():
+    for slug in all_problems():
         check_notebook(headwork_command("problems", slug, "--as", "notebook")[1])
 
 

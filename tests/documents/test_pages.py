@@ -24,13 +24,13 @@ from headwork.documents import (
     Table,
     Value,
     Values,
+    heat_colormap,
     save_plot,
-    tint,
 )
 from headwork.documents import Figure as Picture
 from headwork.documents.formulas import mathml
+from headwork.documents.page_templates import read_asset, script_data
 from headwork.documents.plots import plot_svg
-from headwork.documents.templates import read_asset, script_data
 from headwork.errors import InputError
 from headwork.note import MECHANISMS
 
@@ -112,14 +112,16 @@ def test_a_plot_is_the_same_every_time_and_shares_no_ids_with_another() -> None:
 def test_a_plot_takes_the_colours_of_the_page() -> None:
     plot = Figure()
     axes = plot.subplots()
-    axes.imshow([[0, 1]], cmap=tint())
+    axes.imshow([[0, 1]], cmap=heat_colormap())
     axes.plot([0, 1], label="a line")
     axes.legend()
     text = str(plot_svg(plot))
     assert not re.search("#000000|#ffffff(?!\\))|#fff\\b|black|white", text)
     assert "stroke: currentColor" in text
     assert "fill: var(--panel, #ffffff)" in text
-    assert [round(float(tint()(at)[3]), 2) for at in (0.0, 1.0)] == [0.03, 0.6], "what stands on it is read"
+    assert [round(float(heat_colormap()(at)[3]), 2) for at in (0.0, 1.0)] == [0.03, 0.6], (
+        "what stands on it is read"
+    )
 
 
 def _plot(slope: int = 1) -> Figure:

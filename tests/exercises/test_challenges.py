@@ -8,7 +8,7 @@ import pytest
 from headwork.errors import InputError
 from headwork.exercises import Exercise, generate
 from headwork.exercises.challenges import CHALLENGES
-from headwork.exercises.draws import matrix_text
+from headwork.exercises.seeded_random import matrix_text
 from headwork.grading import grade
 
 

@@ -13,9 +13,9 @@ def test_the_courses_symmetric_matrices_hide_transposes() -> None:
         {"beta": 1},
     )
     result = check(exercise)
-    assert "matrix-transposed" in result.detection.hidden
+    assert "matrix-transposed" in result.detection.undetected
     assert result.change is not None
-    assert "matrix-transposed" not in result.change.detection.hidden
+    assert "matrix-transposed" not in result.change.detection.undetected
     assert result.change.name in ("W_q", "W_k", "W_v")
     assert "cannot reveal:\n\n  " in result.to_text()
     assert "The smallest change that reveals more: W_" in result.to_text()
@@ -23,7 +23,7 @@ def test_the_courses_symmetric_matrices_hide_transposes() -> None:
 
 def test_a_change_of_one_is_preferred_to_one_of_two() -> None:
     result = check(Exercise("convolution-1d", {"signal": "1 2 4 3", "kernel": "1 1"}))
-    assert result.detection.hidden == ("kernel-flipped",)
+    assert result.detection.undetected == ("kernel-flipped",)
     assert result.change is not None
     assert abs(result.change.new - result.change.old) == 1
 

@@ -14,8 +14,8 @@ from headwork.courses.answer_page import answer_page
 from headwork.errors import InputError
 from headwork.exercises import Exercise, exercise_from, generate, kind_slugs, questions
 from headwork.exercises.checking import detect
-from headwork.exercises.formulas import FORMULAS
-from headwork.exercises.generation import KINDS
+from headwork.exercises.exercise_mechanisms import EXERCISE_MECHANISMS
+from headwork.exercises.generation import EXERCISE_KINDS
 from headwork.grading import grade
 
 # Mistakes that no numbers of a kind can reveal.
@@ -62,20 +62,20 @@ def test_seed_and_difficulty_change_the_numbers() -> None:
     assert len(texts) == 10
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", list(EXERCISE_KINDS))
 def test_known_mistakes_change_the_answer(kind: str) -> None:
     hidden = [
-        set(detect(generate(kind, seed, 1)).hidden) - ALWAYS_HIDDEN.get(kind, set()) for seed in range(3)
+        set(detect(generate(kind, seed, 1)).undetected) - ALWAYS_HIDDEN.get(kind, set()) for seed in range(3)
     ]
     assert sum(map(len, hidden)) <= 2, hidden
 
 
-@pytest.mark.parametrize("slug", list(FORMULAS))
+@pytest.mark.parametrize("slug", list(EXERCISE_MECHANISMS))
 def test_a_formula_notes_the_steps_of_its_card(slug: str) -> None:
-    kind = next(kind for kind in KINDS.values() if kind.mechanism == slug)
+    kind = next(kind for kind in EXERCISE_KINDS.values() if kind.mechanism == slug)
     exercise = generate(kind.slug, 1)
     for path in exercise.key:
-        assert FORMULAS[slug].step(path)
+        assert EXERCISE_MECHANISMS[slug].step(path)
 
 
 def test_counts_agree_with_the_sizes_package() -> None:

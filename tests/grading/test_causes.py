@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,32 +12,38 @@ import pytest
 from benchmarks.grading import judge_answer, mistaken_answers, slipped_answers, texts
 from headwork.exercises import Exercise, generate
 from headwork.exercises.checking import detect
-from headwork.exercises.draws import Draws
-from headwork.exercises.generation import KINDS
+from headwork.exercises.generation import EXERCISE_KINDS
 from headwork.exercises.misconceptions import (
     MISCONCEPTIONS,
     applicable,
-    counter_example,
+    registry,
     run_with_mistakes,
-    same,
+    same_values,
 )
+from headwork.exercises.seeded_random import SeededRandom
 from headwork.grading import grade
 from headwork.grading.marks import StepMark, keep_agreeing_causes
 from headwork.grading.wrong_step import Cause
 
+EXAMPLES = tomllib.loads(Path(__file__).with_name("misconception_examples.toml").read_text()).values()
+
 
 @pytest.mark.parametrize("slug", list(MISCONCEPTIONS))
-def test_every_mistake_has_a_sentence_and_a_counter_example(slug: str) -> None:
+def test_every_mistake_has_a_sentence_and_shows_in_a_small_problem(slug: str) -> None:
     mistake = MISCONCEPTIONS[slug]
     assert len(mistake.sentence) > 10
-    path, right, wrong = counter_example(mistake)
-    assert not same(right, wrong), path
+    problems = (Exercise(e["mechanism"], {n: v for n, v in e.items() if n != "mechanism"}) for e in EXAMPLES)
+    cases = [problem.case for problem in problems if problem.mechanism in mistake.on]
+    runs = [(case.run(), run_with_mistakes(case, mistake) or {}) for case in cases]
+    assert any(
+        not same_values(right[path], wrong[path]) for right, wrong in runs for path in right if path in wrong
+    )
 
 
 @pytest.mark.soak
 def test_every_mistake_can_be_made_in_some_exercise() -> None:
     applied = set()
-    for kind in KINDS:
+    for kind in EXERCISE_KINDS:
         for seed, difficulty in ((1, 1), (2, 2), (3, 3), (4, 1)):
             exercise = generate(kind, seed, difficulty)
             for mistake in applicable(exercise.case, exercise.key):
@@ -51,13 +59,13 @@ def graded_counts(kind: str, seeds: range) -> Counter[str]:
         exercise = generate(kind, seed, 1 + seed % 3)
         for wrong in [
             *mistaken_answers(exercise, 4),
-            *slipped_answers(exercise, 4, Draws("test", kind, seed)),
+            *slipped_answers(exercise, 4, SeededRandom("test", kind, seed)),
         ]:
             total.update(judge_answer(wrong))
     return total
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", list(EXERCISE_KINDS))
 def test_first_wrong_step_and_cause_are_found(kind: str) -> None:
     total = graded_counts(kind, range(700, 702))
     assert total["step"] >= 0.99 * total["answers"]
@@ -69,7 +77,7 @@ def test_first_wrong_step_and_cause_are_found(kind: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", list(EXERCISE_KINDS))
 def test_first_wrong_step_and_cause_are_found_for_many_seeds(kind: str) -> None:
     total = graded_counts(kind, range(1000, 1040))
     assert total["step"] >= 0.99 * total["answers"]
@@ -241,4 +249,14 @@ def test_exercises_are_not_chosen_by_formulas() -> None:
     formulas = {slug for slug, mistake in MISCONCEPTIONS.items() if not mistake.chosen_for}
     detection = detect(generate("patch-counts", 1))
     assert formulas
-    assert not formulas & {*detection.detected, *detection.hidden}
+    assert not formulas & {*detection.detected, *detection.undetected}
+
+
+def test_no_two_mistakes_have_one_name() -> None:
+    folder = Path(registry.__file__)
+    tables = [
+        tomllib.loads(folder.with_name(name).read_text("utf-8"))
+        for name in ("formulas.toml", "misconceptions.toml")
+    ]
+    formulas = [slug for group in tables[0].values() for slug in group["formulas"]]
+    assert len(MISCONCEPTIONS) == len(formulas) + len(tables[1]) - 1  # less the groups of mechanisms

@@ -13,7 +13,7 @@ from benchmarks.grading import right_answers, texts
 from headwork.documents.style import Style
 from headwork.errors import InputError
 from headwork.exercises import Exercise, generate
-from headwork.exercises.generation import KINDS
+from headwork.exercises.generation import EXERCISE_KINDS
 from headwork.grading import feedback, grade
 
 # The course's own problem: see A2 of the problem book.
@@ -33,7 +33,7 @@ ANSWER = {
 }
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", list(EXERCISE_KINDS))
 def test_the_key_gets_full_marks_in_every_form(kind: str) -> None:
     for seed in (1, 5):
         exercise = generate(kind, seed, 1 + seed % 3)
@@ -43,7 +43,7 @@ def test_the_key_gets_full_marks_in_every_form(kind: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", list(EXERCISE_KINDS))
 def test_the_key_gets_full_marks_for_a_hundred_seeds(kind: str) -> None:
     for seed in range(100):
         exercise = generate(kind, seed, 1 + seed % 3)

@@ -18,7 +18,7 @@ import pytest
 from benchmarks.plain_solutions import COUNTED, SOLUTIONS, number, solve
 from headwork.exercises import Exercise, generate
 from headwork.exercises.challenges import CHALLENGES
-from headwork.exercises.generation import KINDS
+from headwork.exercises.generation import EXERCISE_KINDS
 from headwork.grading import grade
 
 Write = Callable[[float], str]
@@ -306,16 +306,16 @@ def check(kind: str, seeds: range, forms: int, difficulties: tuple[int, ...] = (
 
 
 def test_every_kind_is_solved_here() -> None:
-    assert set(SOLUTIONS) == set(KINDS)
+    assert set(SOLUTIONS) == set(EXERCISE_KINDS)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *CHALLENGES])
+@pytest.mark.parametrize("kind", [*EXERCISE_KINDS, *CHALLENGES])
 def test_right_answers_get_full_marks(kind: str) -> None:
     assert check(kind, range(1), 4, (3,)) == 4
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", [*KINDS, *CHALLENGES])
+@pytest.mark.parametrize("kind", [*EXERCISE_KINDS, *CHALLENGES])
 def test_thousands_of_right_answers_get_full_marks(kind: str) -> None:
     assert check(kind, range(5000, 5008), 4) == 96
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from benchmarks.trust import agreement, planted
 from headwork import inspect
+from headwork.inspection.model_on_input import AttentionLayer, ModelOnInput
 from headwork.inspection.relevance import (
     RANDOM_ORDERS,
     gradient_attention,
@@ -16,7 +19,6 @@ from headwork.inspection.relevance import (
     rollout,
     trust,
 )
-from headwork.inspection.subjects import Layer, Subject
 
 COEFFICIENTS = np.array([3.0, 0.0, -1.0, 0.5, 0.0, 2.0])
 
@@ -30,13 +32,14 @@ def linear():
         return np.stack([logits, -logits], -1)
 
     count = len(COEFFICIENTS)
-    return Subject(
+    layers = [AttentionLayer("all", np.full((1, count, count), 1 / count))]
+    return ModelOnInput(
         name="linear",
         labels=tuple("abcdef"),
         parts=tuple(range(count)),
-        run=run,
-        attend=lambda target: [Layer("all", np.full((1, count, count), 1 / count))],
-        hidden_as="",
+        outputs_with_hidden=run,
+        attention_pass=lambda choose: (run(np.zeros((1, count), bool))[0], layers),
+        hidden_note="",
         classes=("yes", "no"),
     )
 
@@ -80,7 +83,7 @@ def test_rollout_and_gradients_follow_their_papers():
     generator = np.random.default_rng(1)
     weights = generator.dirichlet(np.ones(4), size=(2, 3, 4))
     gradients = generator.normal(size=weights.shape)
-    layers = [Layer(str(i), weights[i], gradients[i]) for i in range(2)]
+    layers = [AttentionLayer(str(i), weights[i], gradients[i]) for i in range(2)]
     half = [(weights[i].mean(0) + np.eye(4)) / 2 for i in range(2)]
     assert np.allclose(rollout(layers), half[1] @ half[0])
     first, second = ((weights[i] * gradients[i]).clip(0).mean(0) for i in range(2))
@@ -92,32 +95,44 @@ def test_a_planted_truth_is_found(decoys):
     """Occlusion finds all of the relevant tokens; a head that is thrown away misleads rollout alone."""
     shares: dict[str, list[float]] = {}
     for seed in range(6):
-        subject, truth = planted(seed, decoys)
-        for name, values in relevance(subject).items():
-            shares.setdefault(name, []).append(agreement(values, truth))
+        model, true_class = planted(seed, decoys)
+        for name, values in relevance(model).items():
+            shares.setdefault(name, []).append(agreement(values, true_class))
     assert np.mean(shares["occlusion"]) == 1
     assert np.mean(shares["gradient x attention"]) > np.mean(shares["attention rollout"])
 
 
 def test_our_models_give_the_same_on_numpy_and_on_torch():
-    from headwork.inspection.folder_subjects import open_source
-    from headwork.inspection.subjects import OwnModel
-    from headwork.training.folders import example_images, find_run, saved_model
+    from headwork.inspection.model_folders import open_model
+    from headwork.inspection.model_on_input import ArrayModel
+    from headwork.training.run_folders import example_images, find_run, saved_model
 
-    source, pixels = open_source("digits"), example_images("digits").images[0]
-    on_torch = source.subject(pixels)
+    source, pixels = open_model("digits"), example_images("digits").images[0]
+    on_torch = source.on_image(pixels)
     on_numpy = type(source)(
-        source.path, OwnModel(saved_model(find_run("digits")), torch=False), None, source.classes,
+        source.path, ArrayModel(saved_model(find_run("digits")), torch=False), None, source.classes,
         source.mean, source.std,
-    ).subject(pixels)  # fmt: skip
+    ).on_image(pixels)  # fmt: skip
     assert on_torch.layers[0].gradient is not None
     assert on_numpy.layers[0].gradient is None
     assert [layer.path for layer in on_torch.layers] == [layer.path for layer in on_numpy.layers]
     assert np.allclose(on_torch.layers[3].weights, on_numpy.layers[3].weights, atol=1e-5)
     assert np.allclose(relevance(on_torch)["occlusion"], relevance(on_numpy)["occlusion"], atol=1e-5)
-    for one, other in zip(on_torch.head_effects, on_numpy.head_effects, strict=True):
+    for one, other in zip(on_torch.score_lost_per_head, on_numpy.score_lost_per_head, strict=True):
         assert np.allclose(one, other, atol=1e-5)
     assert np.allclose(on_torch.positions, on_numpy.positions, atol=1e-5)
+
+
+def test_positions_before_training_are_like_none():
+    from headwork.inspection.subjects import OwnModel
+    from headwork.training.folders import find_run, saved_model
+
+    saved = saved_model(find_run("digits"))
+    name = next(name for name in saved.parameters if name.startswith("positions"))
+    zeros = {**saved.parameters, name: 0 * saved.parameters[name]}
+    model = OwnModel(replace(saved, parameters=zeros), torch=False)
+    with np.errstate(all="raise"):
+        assert not model.positions.any()
 
 
 def test_gradients_of_our_models_are_those_of_attention_of():
@@ -126,8 +141,8 @@ def test_gradients_of_our_models_are_those_of_attention_of():
 
     values = torch.from_numpy(example_images("digits").inputs[:1])
     model = load("digits", torch=True).with_backend("plain")
-    below = inspect(torch.nn.Sequential(model), values).subject.layers
-    above = inspect("digits", index=0).subject.layers
+    below = inspect(torch.nn.Sequential(model), values).model.layers
+    above = inspect("digits", index=0).model.layers
     assert len(below) == len(above)
     for one, other in zip(below, above, strict=True):
         assert np.allclose(one.weights, other.weights, atol=1e-5)

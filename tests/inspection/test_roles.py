@@ -9,7 +9,7 @@ from benchmarks.trust import built_head, scores_of
 from headwork import build
 from headwork.construct.targets import TARGETS
 from headwork.errors import InputError
-from headwork.inspection.roles import _Case, role
+from headwork.inspection.roles import _HeadWeights, role
 
 ROLES = ("identity", "previous", "next", "first", "window", "permutation", "uniform")
 
@@ -50,7 +50,7 @@ def test_a_window_has_its_offset_and_size():
 
 
 def test_windows_are_those_that_build_is_asked_for():
-    case = _Case(np.full((1, 7, 7), 1 / 7), None)
+    case = _HeadWeights(np.full((1, 7, 7), 1 / 7), None)
     wanted = TARGETS["running-mean"](tokens=7, window=3, ends="shrink").matrix
     assert np.allclose(case._layout((0, -1), (1, 3), "shrink"), wanted)
     for ends in ("clamp", "wrap"):

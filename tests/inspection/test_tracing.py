@@ -219,7 +219,7 @@ def test_other_things_are_refused(language: LanguageModel) -> None:
 
 def test_a_step_noted_twice_is_refused(language: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "headwork.mechanisms.transformer.inside", lambda note, scope: inside(note, scope.split(" ")[0])
+        "headwork.mechanisms.kernels.inside", lambda note, scope: inside(note, scope.split(" ")[0])
     )
     with pytest.raises(Exception, match="was noted twice"):
         trace(language, TOKENS)

@@ -102,14 +102,14 @@ class Served:
 def served() -> Iterator[Served]:
     import uvicorn
 
-    from headwork.lab.server import _listen, application, configured, warm
+    from headwork.lab.server import _listen, application, server_config, warm_up
 
-    warm()
+    warm_up()
 
     listening = _listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
     app = application(TOKEN, frozenset({f"127.0.0.1:{port}", f"localhost:{port}"}))
-    server = uvicorn.Server(configured(app))
+    server = uvicorn.Server(server_config(app))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)
     thread.start()
     while not server.started:

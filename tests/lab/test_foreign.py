@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headwork.lab import foreign, looking
+from headwork.lab import foreign, model_views
 from headwork.lab.calls import CALLS
 from tests.lab.asking import asked, refused
 
@@ -129,8 +129,8 @@ def test_what_is_on_this_machine_is_listed_with_what_is_missing(monkeypatch: pyt
     monkeypatch.setattr(foreign, "find_spec", lambda name: name == "torch" or None)
     listed = {one["title"]: one["missing"] for one in asked("models")["foreign"]}
     assert listed["tiny/gpt2"] == "needs transformers: pip install transformers"
-    assert listed["timm/tiny"] == "needs timm: pip install timm"
-    assert "needs timm" in refused("model", name="foreign timm/tiny")
+    assert listed["timm/tiny"].startswith("of another kind")
+    assert "of another kind" in refused("model", name="foreign timm/tiny")
 
 
 @pytest.mark.parametrize("claim", [{"n_layer": 10**7}, {"vocab_size": 10**8}, {"n_embd": 10**6}])
@@ -138,13 +138,13 @@ def test_sizes_that_the_parameters_cannot_have_are_refused_before_a_model_is_mad
     claim: dict[str, int], models: dict[str, Any], tmp_path: Path
 ) -> None:
     from headwork.errors import InputError
-    from headwork.inspection.folder_subjects import open_source
+    from headwork.inspection.model_folders import open_model
 
     models["tiny/gpt2"].save_pretrained(tmp_path)
     config = tmp_path / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | claim))
     with pytest.raises(InputError, match="but the parameters have"):
-        open_source(tmp_path)
+        open_model(tmp_path)
 
 
 def test_the_list_and_what_we_read_ourselves_need_no_torch() -> None:
@@ -194,10 +194,10 @@ def test_logits_and_weights_are_the_librarys(models: dict[str, Any], title: str)
     assert (about["takes"], about["size"], about["grid"]) == (("texts", 0, 0) if texts else ("images", 16, 4))
     assert about["query"] == {"tiny/gpt2": "last"}.get(title, "0")
     logits, weights = of_library(models[title], title)
-    look_at = looking.look_at_text if texts else looking.look_at
-    looked = look_at(name, given_to(title))
-    np.testing.assert_allclose(looked.logits, logits, atol=1e-4)
-    for block, array in enumerate(looked.weights.values()):
+    look_at = model_views.look_at
+    view = look_at(name, given_to(title))
+    np.testing.assert_allclose(view.model.output, logits, atol=1e-4)
+    for block, array in enumerate(layer.weights for layer in view.layers):
         np.testing.assert_allclose(array, weights[block], atol=1e-5)
     shown = asked("look", model=name, given=given_to(title), query=about["query"])
     assert len(shown["heads"]) == 8
@@ -221,27 +221,27 @@ def test_a_changed_head_is_what_intervene_makes_of_it(models: dict[str, Any], ti
     import headwork
 
     name, given, model = f"foreign {title}", given_to(title), models[title]
-    look_at = looking.look_at if title == "tiny/deit" else looking.look_at_text
+    look_at = model_views.look_at
     before, after = look_at(name, given), look_at(name, given, f"0.2 {kind}")
     head = headwork.head(2)
-    count = len(before.subject.labels)
+    count = len(before.model.labels)
     fixed = {"off": head.off, "uniform": head.uniform}
-    change = fixed[kind]() if kind in fixed else head.fixed(looking.built_weights(kind, count))
+    change = fixed[kind]() if kind in fixed else head.fixed(model_views.built_weights(kind, count))
     if title == "tiny/deit":
-        values = torch.from_numpy((before.subject.pixels / 255 - 0.5) / 0.5).float()[None]
-        effect = headwork.intervene(model, {before.paths[0][0]: change}, pixel_values=values)
+        values = torch.from_numpy((before.model.pixels / 255 - 0.5) / 0.5).float()[None]
+        effect = headwork.intervene(model, {before.layers[0].path: change}, pixel_values=values)
     else:
         import tokenizers
 
         ids = torch.tensor([tokenizers.Tokenizer.from_str(tokenizer()).encode(TEXT).ids])
-        effect = headwork.intervene(model, {before.paths[0][0]: change}, input_ids=ids)
-    expected = effect.output.logits.detach().numpy().reshape(-1, after.logits.shape[-1])[-1]
-    np.testing.assert_allclose(after.logits, expected, atol=1e-4)
-    assert np.abs(after.logits - before.logits).max() > 1e-3
-    rows = after.weights["block 0"][2]
+        effect = headwork.intervene(model, {before.layers[0].path: change}, input_ids=ids)
+    expected = effect.output.logits.detach().numpy().reshape(-1, after.model.output.shape[-1])[-1]
+    np.testing.assert_allclose(after.model.output, expected, atol=1e-4)
+    assert np.abs(after.model.output - before.model.output).max() > 1e-3
+    rows = after.layers[0].weights[2]
     assert np.allclose(rows.sum(-1), 0 if kind == "off" else 1, atol=1e-4)
-    np.testing.assert_array_equal(after.weights["block 0"][1], before.weights["block 0"][1])
-    assert np.abs(after.weights["block 1"] - before.weights["block 1"]).max() > 1e-6
+    np.testing.assert_allclose(after.layers[0].weights[1], before.layers[0].weights[1], atol=1e-6)
+    assert np.abs(after.layers[1].weights - before.layers[1].weights).max() > 1e-6
     shown = asked("look", model=name, given=given, changes=f"0.2 {kind}")
     assert shown["effect"].startswith("With head 2 of block 0 ")
     assert "no head 4 of block 9" in refused("look", model=name, given=given, changes="9.4 off")
@@ -335,8 +335,8 @@ def test_images_of_the_librarys_models_are_inspected_from_the_command_line(
     code, out, err = headwork_command("inspect", folder, "--image", tmp_path / "dots.png", "--json")
     assert code == 0, err
     told = json.loads(out)["probabilities"]
-    looked = looking.look_at("foreign tiny/deit", picture())
-    np.testing.assert_allclose(list(told.values()), looked.probabilities, atol=1e-5)
+    view = model_views.look_at("foreign tiny/deit", picture())
+    np.testing.assert_allclose(list(told.values()), view.model.probabilities, atol=1e-5)
 
 
 # --- with the server --------------------------------------------------------------------------------------
@@ -383,7 +383,7 @@ def test_in_the_page(served: Any, opened: Any, tmp_path: Path) -> None:
     dots = np.frombuffer(base64.b64decode(picture()), np.uint8).reshape(3, 16, 16)
     Image.fromarray(dots.transpose(1, 2, 0)).save(tmp_path / "dots.png")
     page.locator("input[accept]").set_input_files(tmp_path / "dots.png")
-    page.wait_for_function("(given) => lab.room.shown.given === given", arg=picture())
+    page.wait_for_function("(given) => lab.screen.shownRequest.given === given", arg=picture())
     sentence = asked("look", model="foreign tiny/deit", given=picture())["sentence"]
     expect(page.locator(".predicted .sentence")).to_have_text(sentence)
     expect(page.locator(".class-tokens button")).to_have_count(2)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import headwork
-from headwork.lab import looking
+from headwork.lab import model_views
 from headwork.lab.calls import answer
-from headwork.lab.pictures import prepared
-from headwork.training.folders import TRAINED
+from headwork.lab.pictures import fit_drawing
+from headwork.training.run_folders import PACKAGED
 from tests.lab.asking import asked, refused
 
 MODELS = ("digits", "fashion-mnist")
@@ -44,8 +44,8 @@ def test_test_images_are_recognised_and_logits_are_torchs(model: str) -> None:
         expected = theirs(torch.from_numpy(images.inputs)).numpy()
     right = 0
     for number, label in enumerate(images.labels):
-        looked = looking.look_at(model, example(model, number))
-        assert np.abs(looked.logits - expected[number]).max() < 1e-4
+        view = model_views.look_at(model, example(model, number))
+        assert np.abs(view.model.output - expected[number]).max() < 1e-4
         shown = look(model, example(model, number))["classes"]
         right += [one["best"] for one in shown].index(True) == label
     assert right >= 19
@@ -96,13 +96,13 @@ def drawing(*boxes: tuple[int, int, int, int], side: int = 64) -> Any:
 
 
 def test_a_drawing_is_centred_and_scaled_wherever_it_was_drawn() -> None:
-    here, _ = prepared(drawing((0, 0, 32, 8)), 8, 0.8)
-    there, _ = prepared(drawing((30, 50, 62, 58)), 8, 0.8)
+    here, _ = fit_drawing(drawing((0, 0, 32, 8)), 8, 0.8)
+    there, _ = fit_drawing(drawing((30, 50, 62, 58)), 8, 0.8)
     assert np.array_equal(here, there)
     assert here[0, :, 3:5].min() == 255
     assert here[0, :, :3].max() == 0
     assert here[0].sum() == 16 * 255
-    paper, remarks = prepared(255 - drawing((0, 8, 32, 16)), 8, 0.8)
+    paper, remarks = fit_drawing(255 - drawing((0, 8, 32, 16)), 8, 0.8)
     assert np.array_equal(paper, here)
     assert remarks[0].startswith("Light and dark are exchanged")
 
@@ -121,29 +121,29 @@ def test_a_picture_of_another_size_is_refused() -> None:
 
 # --- changes --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("kind", list(looking.KINDS))
+@pytest.mark.parametrize("kind", list(model_views.HEAD_CHANGES))
 def test_a_changed_head_changes_what_follows_as_what_if_does(model: str, kind: str) -> None:
     images, block, head = headwork.example_images(model), 2, 1
     trace = headwork.trace(headwork.load(model), images.inputs[4:5])
     path = f"block {block}/attention/weights"
     weights = trace[path].values.copy()
-    weights[:, head] = looking.new_weights(kind, weights[:, head])
+    weights[:, head] = model_views.new_weights(kind, weights[:, head])
     expected = trace.what_if(path, weights).result[0]
-    looked = looking.look_at(model, example(model, 4), f"{block}.{head} {kind}")
-    np.testing.assert_allclose(looked.logits, expected, atol=1e-5)
-    assert np.abs(looked.logits - trace.result[0]).max() > 1e-4
-    rows = looked.weights[f"block {block}"][head]
+    view = model_views.look_at(model, example(model, 4), f"{block}.{head} {kind}")
+    np.testing.assert_allclose(view.model.output, expected, atol=1e-5)
+    assert np.abs(view.model.output - trace.result[0]).max() > 1e-4
+    rows = view.layers[block].weights[head]
     assert np.allclose(rows.sum(-1), 0 if kind == "off" else 1, atol=1e-4)
-    np.testing.assert_array_equal(looked.weights["block 1"], trace["block 1/attention/weights"].values[0])
+    np.testing.assert_array_equal(view.layers[1].weights, trace["block 1/attention/weights"].values[0])
 
 
 def test_built_heads_look_where_their_names_say() -> None:
-    assert looking.built_weights("itself", 5).argmax(-1).tolist() == [0, 1, 2, 3, 4]
-    assert looking.built_weights("previous", 5).argmax(-1).tolist() == [0, 0, 1, 2, 3]
-    assert looking.built_weights("next", 5).argmax(-1).tolist() == [1, 2, 3, 4, 4]
-    assert looking.built_weights("first", 5).argmax(-1).tolist() == [0] * 5
+    assert model_views.built_weights("itself", 5).argmax(-1).tolist() == [0, 1, 2, 3, 4]
+    assert model_views.built_weights("previous", 5).argmax(-1).tolist() == [0, 0, 1, 2, 3]
+    assert model_views.built_weights("next", 5).argmax(-1).tolist() == [1, 2, 3, 4, 4]
+    assert model_views.built_weights("first", 5).argmax(-1).tolist() == [0] * 5
     np.testing.assert_allclose(
-        looking.built_weights("neighbours", 5)[2], [0, 1 / 3, 1 / 3, 1 / 3, 0], atol=0.01
+        model_views.built_weights("neighbours", 5)[2], [0, 1 / 3, 1 / 3, 1 / 3, 0], atol=0.01
     )
 
 
@@ -241,9 +241,9 @@ def test_relevance_comes_with_how_far_to_trust_it_a_little_at_a_time() -> None:
         shares.append(float(found["percent"].rstrip("%")))
     assert shares == sorted(shares)
     assert len(shares) >= 3
-    subject = looking.look_at("digits", given).subject
-    methods = methods_of(subject)
-    whole = trust(subject, methods)
+    on_input = model_views.look_at("digits", given).model
+    methods = methods_of(on_input)
+    whole = trust(on_input, methods)
     assert [one["title"] for one in found["maps"]] == ["Occlusion", "Attention rollout"]
     assert [one["evidence"] for one in found["maps"]] == [one.evidence for one in whole.values()]
     assert "torch" in found["notes"][1]
@@ -255,7 +255,7 @@ def folder_files(folder: Path) -> dict[str, str]:
     return {p.relative_to(folder).as_posix(): base64.b64encode(p.read_bytes()).decode() for p in files}
 
 
-@pytest.mark.parametrize("folder", [TRAINED / "digits", TRAINED / "digits" / "model"], ids=["run", "model"])
+@pytest.mark.parametrize("folder", [PACKAGED / "digits", PACKAGED / "digits" / "model"], ids=["run", "model"])
 def test_a_model_of_ones_own(folder: Path) -> None:
     opened = asked("open_model", files=folder_files(folder), others=[])
     assert (opened["blocks"], opened["heads"], opened["size"], opened["grid"]) == (6, 4, 8, 4)
@@ -268,7 +268,7 @@ def test_a_model_of_ones_own(folder: Path) -> None:
 def test_runs_of_this_machine_are_found_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(TRAINED / "digits", tmp_path / "runs" / "mine")
+    shutil.copytree(PACKAGED / "digits", tmp_path / "runs" / "mine")
     (tmp_path / "runs" / "unfinished").mkdir()
     monkeypatch.chdir(tmp_path)
     assert asked("models")["runs"] == ["run mine"]
@@ -279,7 +279,7 @@ def test_runs_of_this_machine_are_found_and_nothing_else(
 
 
 def damaged(name: str, change: Any) -> dict[str, str]:
-    files = folder_files(TRAINED / "digits" / "model")
+    files = folder_files(PACKAGED / "digits" / "model")
     files[name] = base64.b64encode(change(base64.b64decode(files[name]))).decode()
     return files
 
@@ -293,8 +293,8 @@ HOSTILE: list[tuple[Any, str]] = [
         "damaged or changed",
     ),
     (lambda: damaged("manifest.json", lambda data: b"[" * 100_000), "not valid JSON"),
-    (lambda: folder_files(TRAINED / "digits" / "model") | {"../../x": "AAAA"}, "unknown file of a model"),
-    (lambda: folder_files(TRAINED / "digits" / "model") | {"config.json": "<b>"}, "no base64"),
+    (lambda: folder_files(PACKAGED / "digits" / "model") | {"../../x": "AAAA"}, "unknown file of a model"),
+    (lambda: folder_files(PACKAGED / "digits" / "model") | {"config.json": "<b>"}, "no base64"),
     (lambda: {"model.safetensors": "AAAA", "config.json": "e30="}, "manifest.json"),
 ]
 

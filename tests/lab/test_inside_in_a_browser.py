@@ -14,7 +14,7 @@ import pytest
 
 import headwork
 from headwork.lab.calls import answer
-from headwork.training.folders import IMAGES, TRAINED
+from headwork.training.run_folders import IMAGES, PACKAGED
 
 pytestmark = pytest.mark.real("chromium", "playwright")
 # The strokes of digits as a hand draws them, in shares of the pad: points, one stroke per list.
@@ -85,7 +85,7 @@ def room(opened: Any, served: Any, rest: str = "", **more: Any) -> Any:
 
 def draw(page: Any, digit: str, *, scale: float = 1.0, left: float = 0.0, top: float = 0.0) -> None:
     """Draw with the mouse, onto an empty pad or a test image."""
-    if page.evaluate("lab.room.pad.drawn"):
+    if page.evaluate("lab.screen.pad.drawn"):
         page.get_by_role("button", name="Clear").click()
     pad = page.locator(".pad")
     pad.scroll_into_view_if_needed()
@@ -105,9 +105,11 @@ def draw(page: Any, digit: str, *, scale: float = 1.0, left: float = 0.0, top: f
 def settled(page: Any) -> dict[str, Any]:
     """What the page shows once it has come to rest."""
     page.wait_for_function(
-        "() => { const r = lab.room; return !r.looking.busy && !r.looking.next && !r.heading.busy; }"
+        "() => { const r = lab.screen; return !r.lookCalls.busy && !r.lookCalls.next && !r.headCalls.busy; }"
     )
-    return page.evaluate("() => ({ sentence: lab.room.sentence.textContent, given: lab.room.shown.given })")  # type: ignore[no-any-return]
+    return page.evaluate(
+        "() => ({ sentence: lab.screen.sentence.textContent, given: lab.screen.shownRequest.given })"
+    )  # type: ignore[no-any-return]
 
 
 def test_the_first_screen_fits_and_says_what_it_shows(opened: Any, served: Any) -> None:
@@ -153,7 +155,7 @@ def test_the_prediction_moves_while_one_draws(opened: Any, served: Any) -> None:
     page.evaluate(
         """() => {
           window.seen = new Set();
-          const { sentence } = lab.room;
+          const { sentence } = lab.screen;
           const watching = new MutationObserver(() => window.seen.add(sentence.textContent));
           watching.observe(sentence, { childList: true });
         }"""
@@ -287,14 +289,14 @@ def test_a_picture_is_opened_and_light_paper_is_turned_dark(opened: Any, served:
     page.locator("input[accept]").set_input_files(tmp_path / "paper.jpg")
     expect(page.locator(".remarks")).to_contain_text("Light and dark are exchanged")
     expect(page.locator(".sentence")).to_contain_text("rediction: 3 (")
-    page.locator("input[accept]").set_input_files(sorted((TRAINED / "digits" / IMAGES).glob("*.png"))[2])
+    page.locator("input[accept]").set_input_files(sorted((PACKAGED / "digits" / IMAGES).glob("*.png"))[2])
     expect(page.locator(".sentence")).to_contain_text("rediction: 0 (")
 
 
 def test_a_model_of_ones_own_and_a_hostile_one(opened: Any, served: Any, tmp_path: Path) -> None:
     page = room(opened, served)
     folder = tmp_path / "run"
-    shutil.copytree(TRAINED / "digits", folder)
+    shutil.copytree(PACKAGED / "digits", folder)
     page.locator("input[multiple]").set_input_files(folder)
     expect(page.get_by_label("Model", exact=True).locator("option:checked")).to_have_text("Your model")
     draw(page, "7")
@@ -347,7 +349,7 @@ def test_a_text_has_its_tokens_tinted_and_lines_from_token_to_token(
     expect(page.locator(".head-title")).to_have_text("Head 0 of block 1")
     settled(page)
     request = {"changes": "", "query": "1", "block": "1", "head": "0"}
-    model = page.evaluate("lab.room.model.name")
+    model = page.evaluate("lab.screen.model.name")
     found = answer("head", {"model": model, "given": "a fine film", **request})
     shown = page.evaluate(LINES)
     tints = [f"#ffab00{byte:02x}" for byte in base64.b64decode(found["tints"])]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import headwork.training.folders
+import headwork.training.run_folders
 from headwork.lab.calls import answer
 
 pytestmark = pytest.mark.real("chromium", "playwright", "pyodide", "node")
@@ -247,7 +247,7 @@ def test_the_room_is_there_before_python_and_asks_for_nothing(browser: Any, one_
     page.on("request", lambda request: asked.append(request.url))
     page.locator(".test-images button").nth(4).click()
     page.locator(".sentence").filter(has_text="rediction: 4").wait_for()
-    page.locator("input[multiple]").set_input_files(headwork.training.folders.TRAINED / "digits")
+    page.locator("input[multiple]").set_input_files(headwork.training.run_folders.PACKAGED / "digits")
     own = page.get_by_label("Model", exact=True).locator("option:checked").filter(has_text="Your model")
     own.wait_for(state="attached")
     assert asked == []
@@ -273,15 +273,15 @@ def memory_of_tab() -> int:
 
 OBJECTS = "python.runPython('import gc; gc.collect(); len(gc.get_objects())')"
 PICTURE = """async (seed) => {
-  const { room } = lab;
+  const { screen } = lab;
   let state = seed;
   const next = () => { state = (state * 16807) % 2147483647; return (state / 2147483647) * 280; };
-  room.pad.clear(false);
-  room.pad.drawn = true;
-  for (let stroke = 0; stroke < 5; stroke += 1) room.pad.stroke([next(), next()], [next(), next()]);
-  const busy = () => room.looking.busy || room.looking.next || room.heading.busy;
+  screen.pad.clear(false);
+  screen.pad.drawn = true;
+  for (let stroke = 0; stroke < 5; stroke += 1) screen.pad.stroke([next(), next()], [next(), next()]);
+  const busy = () => screen.lookCalls.busy || screen.lookCalls.next || screen.headCalls.busy;
   while (busy()) await new Promise((done) => setTimeout(done, 5));
-  await room.descent.start(room.view.start);
+  await screen.descent.start(screen.view.start);
 }"""
 
 

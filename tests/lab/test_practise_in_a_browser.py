@@ -55,7 +55,7 @@ def paste(page: Any, name: str, text: str) -> None:
     page.evaluate(PASTE, text)
 
 
-def fill(page: Any, exercise: Exercise, **wrong: Any) -> None:
+def render_template(page: Any, exercise: Exercise, **wrong: Any) -> None:
     """All steps by paste, from the wrong ones on."""
     steps = exercise.case.run(wrong)
     for name in exercise.asked:
@@ -99,7 +99,7 @@ def test_marks_of_the_page_are_those_of_the_file_it_saves(
     room: Any, exercise: Exercise, tmp_path: Path
 ) -> None:
     page = room("/self-attention/1/1")
-    fill(page, exercise, scores=exercise.key["scores"].T)
+    render_template(page, exercise, scores=exercise.key["scores"].T)
     check(page)
     open_drawer(page, "Hand it in")
     page.get_by_label("Your name or ID").fill("Ada")
@@ -144,7 +144,7 @@ def test_hints_come_one_by_one_and_a_changed_cell_is_no_longer_marked(room: Any,
 
 def test_all_correct_leads_to_the_live_numbers_and_to_others(room: Any, exercise: Exercise) -> None:
     page = room("/self-attention/1/1")
-    fill(page, exercise)
+    render_template(page, exercise)
     check(page)
     expect(page.locator(".summary")).to_have_text("All correct: 6 of 6 points.")
     expect(page.locator(".controls select option[value='self-attention']")).to_have_text("self attention ✓")
@@ -187,7 +187,7 @@ def test_cells_say_what_they_cannot_take(room: Any) -> None:
 
 def test_tokens_as_columns_turn_the_cells_and_keep_what_is_in_them(room: Any, exercise: Exercise) -> None:
     page = room("/self-attention/1/1")
-    fill(page, exercise)
+    render_template(page, exercise)
     page.get_by_text("as columns", exact=True).click()
     rows = step(page, "query").locator("tbody tr")
     expect(rows).to_have_count(2)

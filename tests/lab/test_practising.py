@@ -32,13 +32,13 @@ COMPARED = ("points", "full", "first_wrong")
 def kept(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[Any, ...], Exercise]:
     """Exercises that the calls find instead of drawing them, which takes its time."""
     known: dict[tuple[Any, ...], Exercise] = {}
-    drawn = practising._drawn
+    drawn = practising._exercise_of
 
     def find(**origin: Any) -> Exercise:
         place = (origin["kind"], origin["seed"], origin["difficulty"])
         return known[place] if place in known else drawn(**origin)
 
-    monkeypatch.setattr(practising, "_drawn", find)
+    monkeypatch.setattr(practising, "_exercise_of", find)
     return known
 
 
@@ -229,7 +229,7 @@ def test_any_form_can_be_pasted() -> None:
     ]
     for text in forms:
         filled = answer("filled", {**SEVEN, "step": "query", "text": text})
-        numbers = [practising.read_number(practising._word(entry)) for entry in filled["entries"]]
+        numbers = [practising.read_number(practising._entry_text(entry)) for entry in filled["entries"]]
         assert numbers == [1, 2, 0.5, -1, 0, 3], text
         assert filled["words"] == "6 of 6 entries"
     scaled = answer("filled", {**SEVEN, "step": "query", "text": "1/4 * [1 2; 3 4; 5 6]"})["entries"]
@@ -269,7 +269,7 @@ def test_an_entry_that_cannot_be_read_is_named() -> None:
     )
     assert filled["odd"] == [1, 5]
     assert "Write a decimal point, not a comma." in filled["words"]
-    assert practising._word("-2 1/3") == "-(2+1/3)"
+    assert practising._entry_text("-2 1/3") == "-(2+1/3)"
     size = {"kind": "output-size", "seed": 1, "difficulty": 1, "step": "output"}
     assert answer("filled", {**size, "entries": ["37 056"]})["odd"] == []
 

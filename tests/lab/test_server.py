@@ -127,7 +127,7 @@ def test_a_client_that_goes_away_leaves_nothing_running(served: Any, monkeypatch
         try:
             while True:
                 sum(range(1000))
-        except server.GivenUp:
+        except server.CallAborted:
             ended.append("given up")
             raise
 

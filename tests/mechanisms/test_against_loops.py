@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from headwork import mechanisms as m
+from headwork.mechanisms.parameters import AttentionParameters
 from headwork.numbers import HandTensor
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
@@ -65,7 +66,8 @@ def test_multi_head_linear_attention() -> None:
     for h in range(2):
         Q, K, V = ((tokens @ W[n].T)[:, 2 * h : 2 * h + 2] for n in ("W_q", "W_k", "W_v"))
         heads.append(linear_attention_by_loops(Q, K, V, "elu+1", False))
-    ours = m.multi_head_linear_attention(hand(tokens), **{n: hand(a) for n, a in W.items()}, heads=2)
+    parameters = AttentionParameters(**{n: hand(a) for n, a in W.items()})
+    ours = m.multi_head_linear_attention(hand(tokens), parameters, heads=2)
     np.testing.assert_allclose(ours.array, np.hstack(heads) @ W["W_o"].T, **CLOSE)
 
 

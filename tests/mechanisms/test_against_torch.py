@@ -11,7 +11,12 @@ from torch import nn
 from torch.nn import functional
 
 from headwork import mechanisms as m
-from headwork.mechanisms.parameters import DecoderLayerParameters, EncoderLayerParameters, gather
+from headwork.mechanisms.parameters import (
+    AttentionParameters,
+    DecoderLayerParameters,
+    EncoderLayerParameters,
+    group_parameters,
+)
 
 torch.set_default_dtype(torch.float32)  # every tensor here names its own
 
@@ -85,7 +90,12 @@ def test_multi_head_attention(heads: int, mask: str | None) -> None:
 
     with torch.no_grad():
         output, weights = layer(tokens, tokens, tokens, attn_mask=hidden, average_attn_weights=False)
-    same(m.multi_head_attention(tokens, **stacked(layer), heads=heads, mask=mask, note=note), output)
+    same(
+        m.multi_head_attention(
+            tokens, AttentionParameters(**stacked(layer)), heads=heads, mask=mask, note=note
+        ),
+        output,
+    )
     same(kept["weights"], weights)
 
 
@@ -98,9 +108,8 @@ def test_multi_head_cross_attention_with_biases() -> None:
     biases = dict(zip(("b_q", "b_k", "b_v"), layer.in_proj_bias.detach().chunk(3), strict=True))
     with torch.no_grad():
         output = layer(tokens, memory, memory)[0]
-    ours = m.multi_head_attention(
-        tokens, **stacked(layer), **biases, b_o=layer.out_proj.bias.detach(), memory=memory, heads=2
-    )
+    parameters = AttentionParameters(**stacked(layer), **biases, b_o=layer.out_proj.bias.detach())
+    ours = m.multi_head_attention(tokens, parameters, memory, heads=2)
     same(ours, output)
 
 
@@ -153,7 +162,7 @@ def test_encoder_layer(placement: str, activation: str, mask: str | None) -> Non
     theirs = layer(tokens, src_mask=hidden).detach()
     ours = m.encoder_layer(
         tokens,
-        gather(EncoderLayerParameters, layer_parameters(layer)),
+        group_parameters(EncoderLayerParameters, layer_parameters(layer)),
         heads=2,
         mask=mask,
         normalisation=placement,
@@ -177,7 +186,7 @@ def test_decoder_layer(placement: str) -> None:
     parts = {**stacked(cross), **dict(zip(("b_q", "b_k", "b_v"), cross.in_proj_bias.chunk(3), strict=True))}
     parts["b_o"] = cross.out_proj.bias
     second = {f"cross_{name}": value.detach() for name, value in parts.items()}
-    parameters = gather(DecoderLayerParameters, layer_parameters(layer) | second)
+    parameters = group_parameters(DecoderLayerParameters, layer_parameters(layer) | second)
     ours = m.decoder_layer(tokens, memory, parameters, heads=2, normalisation=placement, epsilon=1e-5)
     same(ours, theirs)
 

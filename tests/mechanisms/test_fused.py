@@ -15,6 +15,7 @@ from torch import Tensor
 import headwork.mechanisms as plain
 from headwork.errors import InputError
 from headwork.mechanisms import fused, fused_linear
+from headwork.mechanisms.parameters import AttentionParameters
 
 VALUES, GRADIENTS = 1e-5, 1e-4
 
@@ -42,6 +43,12 @@ def check(
         torch.testing.assert_close(ours, expected, rtol=values, atol=values)
         for a, b in zip(our_grads, their_grads, strict=True):
             torch.testing.assert_close(a, b, rtol=gradients, atol=gradients)
+
+
+def grouped(tokens: Tensor, *given: Tensor | None) -> tuple[Tensor, AttentionParameters, Tensor | None]:
+    """Tokens, four matrices, the memory and four biases, as the mechanism takes them."""
+    memory = given[4] if len(given) > 4 else None
+    return tokens, AttentionParameters(*given[:4], *given[5:]), memory
 
 
 def padding(batch: int, keys: int) -> Tensor:
@@ -115,8 +122,8 @@ def test_multi_head_attention(kind: Any, mask: str, size: tuple[int, ...]) -> No
         (tokens, matrices[0], None, matrices[2], None, None, None, biases[1]),
     ):
         check(
-            lambda *g: fused.multi_head_attention(*g, heads=heads, mask=allowed, kind=kind),
-            lambda *g: mechanism(*g, heads=heads, mask=allowed),
+            lambda *g: fused.multi_head_attention(*grouped(*g), heads=heads, mask=allowed, kind=kind),
+            lambda *g: mechanism(*grouped(*g), heads=heads, mask=allowed),
             *given,
         )
 
@@ -128,8 +135,8 @@ def test_multi_head_attention_to_a_memory(kind: Any) -> None:
     mechanism = plain.multi_head_linear_attention if kind == "linear" else plain.multi_head_attention
     mask = padding(2, 9)
     check(
-        lambda *g: fused.multi_head_attention(*g, heads=2, mask=mask, kind=kind),
-        lambda *g: mechanism(*g, heads=2, mask=mask),
+        lambda *g: fused.multi_head_attention(*grouped(*g), heads=2, mask=mask, kind=kind),
+        lambda *g: mechanism(*grouped(*g), heads=2, mask=mask),
         tokens,
         *matrices,
         memory,
@@ -277,9 +284,10 @@ def test_recurrences(length: int) -> None:
 
 def everything(x: Tensor, m: Tensor, b: Tensor) -> Tensor:
     """One function through every twin, so that it is compiled once."""
-    y = fused.multi_head_attention(x, m, m, m, m, None, b, b, b, b, heads=2)
-    y = y + fused.multi_head_attention(x, m, m, m, m, heads=2, mask="causal", kind="linear")
-    y = y + fused.multi_head_attention(x, m, m, m, m, x[:, :3], heads=2, mask=torch.ones(2, 1, 1, 3))
+    matrices = AttentionParameters(m, m, m, m)
+    y = fused.multi_head_attention(x, AttentionParameters(m, m, m, m, b, b, b, b), heads=2)
+    y = y + fused.multi_head_attention(x, matrices, heads=2, mask="causal", kind="linear")
+    y = y + fused.multi_head_attention(x, matrices, x[:, :3], heads=2, mask=torch.ones(2, 1, 1, 3))
     y = fused.layer_normalisation(y, b, b, epsilon=1e-5) + fused.feed_forward(
         y, m, m, b, b, activation="gelu"
     )

@@ -27,7 +27,12 @@ from headwork.mechanisms import (
     sinusoidal_positions,
     sinusoidal_positions_2d,
 )
-from headwork.mechanisms.parameters import DecoderLayerParameters, EncoderLayerParameters, gather
+from headwork.mechanisms.parameters import (
+    AttentionParameters,
+    DecoderLayerParameters,
+    EncoderLayerParameters,
+    group_parameters,
+)
 from headwork.readings import explain
 
 CLOSE = {"rtol": 0.0, "atol": 1e-12}
@@ -177,7 +182,9 @@ def test_one_linear_head_is_linear_attention() -> None:
     q, k, v = (tokens @ m.mT for m in matrices[:3])
     expected = linear_attention(q, k, v, features="elu+1", mask="causal") @ matrices[3].mT
     torch.testing.assert_close(
-        multi_head_linear_attention(tokens, *matrices, heads=1, mask="causal"), expected, **CLOSE
+        multi_head_linear_attention(tokens, AttentionParameters(*matrices), heads=1, mask="causal"),
+        expected,
+        **CLOSE,
     )
 
 
@@ -209,10 +216,10 @@ def test_multi_head_attention_with_biases_is_torchs() -> None:
     nn.init.normal_(theirs.in_proj_bias)
     nn.init.normal_(theirs.out_proj.bias)
     tokens, memory = torch.randn(2, 4, 6), torch.randn(2, 5, 6)
-    ours = multi_head_attention(tokens, memory=memory, heads=3, **attention_of(theirs))
+    ours = multi_head_attention(tokens, AttentionParameters(**attention_of(theirs)), memory, heads=3)
     torch.testing.assert_close(ours, theirs(tokens, memory, memory)[0], **CLOSE)
     with pytest.raises(InputError, match="b_k is 5"):
-        multi_head_attention(tokens, b_k=torch.zeros(5), heads=3)
+        multi_head_attention(tokens, AttentionParameters(b_k=torch.zeros(5)), heads=3)
 
 
 @pytest.mark.parametrize("placement", ["post", "pre"])
@@ -224,7 +231,7 @@ def test_encoder_layer_is_torchs(placement: str, activation: str) -> None:
     tokens, named = torch.randn(2, 4, 6), layer_of(theirs, 2)
     ours = encoder_layer(
         tokens,
-        gather(EncoderLayerParameters, named),
+        group_parameters(EncoderLayerParameters, named),
         heads=3,
         normalisation=placement,  # type: ignore[arg-type]
         activation=activation,  # type: ignore[arg-type]
@@ -244,7 +251,7 @@ def test_decoder_layer_is_torchs(placement: str) -> None:
     ours = decoder_layer(
         tokens,
         memory,
-        gather(DecoderLayerParameters, named),
+        group_parameters(DecoderLayerParameters, named),
         heads=3,
         normalisation=placement,  # type: ignore[arg-type]
         epsilon=1e-5,

@@ -20,7 +20,7 @@ from headwork.mechanisms import encoder_layer, native
 from headwork.mechanisms.fused import FUSED
 from headwork.mechanisms.kernels import PLAIN
 from headwork.mechanisms.native import compiling
-from headwork.mechanisms.parameters import EncoderLayerParameters, flatten, init_tree, map_tree
+from headwork.mechanisms.parameters import EncoderLayerParameters, flatten_tree, init_tree, map_tree
 from headwork.models import VisionTransformer, VisionTransformerConfig
 
 SMALL = {"tokens": 5, "width": 32, "heads": 2, "hidden": 48}
@@ -112,7 +112,7 @@ def test_gradients_are_those_of_its_values():
         tree = map_tree(lambda *_: next(leaves), parameters)
         return native.encoder_layer(inputs[0], tree, **options, kernels=FUSED)
 
-    assert torch.autograd.gradcheck(run, (rows, *flatten(parameters).values()), fast_mode=True)
+    assert torch.autograd.gradcheck(run, (rows, *flatten_tree(parameters).values()), fast_mode=True)
 
 
 @pytest.mark.real("compiler")

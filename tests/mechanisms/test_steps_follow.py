@@ -13,8 +13,8 @@ import pytest
 
 from headwork.errors import InputError
 from headwork.exercises import Exercise
-from headwork.exercises.formulas import FORMULAS
-from headwork.exercises.generation import KINDS, generate
+from headwork.exercises.exercise_mechanisms import EXERCISE_MECHANISMS
+from headwork.exercises.generation import EXERCISE_KINDS, generate
 from headwork.grading import grade
 from headwork.mechanisms import softmax
 from headwork.numbers import HandTensor
@@ -69,8 +69,8 @@ def test_each_step_of_a_mechanism_moves_a_later_one(working: Any, example: Any) 
     assert idle <= FINAL.get(example.slug, set())
 
 
-@pytest.mark.only("kind", lambda kind: generate(kind, 3, 2).mechanism in FORMULAS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.only("kind", lambda kind: generate(kind, 3, 2).mechanism in EXERCISE_MECHANISMS)
+@pytest.mark.parametrize("kind", EXERCISE_KINDS)
 def test_each_step_of_a_formula_moves_a_later_one(kind: str) -> None:
     case = generate(kind, 3, 2)
     values = {**case.case.inputs, **case.case.options}

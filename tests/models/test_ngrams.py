@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from headwork.mechanisms.kernels import PLAIN
 from headwork.mechanisms.texts import keep_positions, ngram_logits, text_encoder
 from headwork.models import TextClassifier, TextClassifierConfig
 from headwork.models.text import ngram_rows, random_positions
@@ -124,5 +125,7 @@ def test_remaining_tokens_have_their_own_positions() -> None:
         return value
 
     for kept in (None, torch.tensor([[0, 3, 5]])):
-        text_encoder(model.encoder.tree(), model.config, tokens, kept_positions=kept, note=collect)
+        text_encoder(
+            model.encoder.tree(), model.config, tokens, kept_positions=kept, kernels=PLAIN.with_note(collect)
+        )
     assert torch.equal(vectors[1], vectors[0][:, [0, 3, 5]])

@@ -14,6 +14,7 @@ from torch import Tensor
 from headwork.errors import InputError
 from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.definitions import DEFINITIONS
+from headwork.mechanisms.kernels import PLAIN
 from headwork.models.model import MODELS
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.readings import recorder, replacer
@@ -29,11 +30,11 @@ def inputs_of(model: Any, batch: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...]
     return batch, {} if found is None else {"ngrams": found}
 
 
-def hand_run(model: Any, batch: tuple[Tensor, ...], **options: Any) -> Any:
+def hand_run(model: Any, batch: tuple[Tensor, ...]) -> Any:
     inputs, more = inputs_of(model, batch)
     more = {name: tuple(map(by_hand, pair)) for name, pair in more.items()}
     tree = trees.map_tree(lambda name, leaf: by_hand(leaf), model.tree())
-    return model.definition.function(tree, model.config, *map(by_hand, inputs), **more, **options)
+    return model.definition.function(tree, model.config, *map(by_hand, inputs), **more)
 
 
 def test_every_definition_has_its_model_and_a_case(cases: dict[str, Any]) -> None:
@@ -74,7 +75,9 @@ def test_shapes_alone_give_the_shapes(case: Any) -> None:
     recorded: dict[str, Any] = {}
     tree = trees.map_tree(lambda name, leaf: shape(leaf), model.definition.parameters(model.config))
     options = {name: tuple(map(shape, pair)) for name, pair in more.items()}
-    model.definition.function(tree, model.config, *map(shape, inputs), **options, note=recorder(kept))
+    model.definition.function(
+        tree, model.config, *map(shape, inputs), **options, kernels=PLAIN.with_note(recorder(kept))
+    )
     with torch.no_grad():
         model(*batch, note=recorder(recorded))
     assert {n: tuple(v.shape) for n, v in kept.items()} == {n: tuple(v.shape) for n, v in recorded.items()}
@@ -108,13 +111,13 @@ def test_a_tree_is_built_from_flat_names_and_back(case: Any) -> None:
     template, state = model.definition.parameters(model.config), dict(model.state_dict())
     fixed = {n: t for n, t in model.named_buffers() if n not in state}
     tree = trees.fill_tree(template, state | fixed)
-    assert {n: id(t) for n, t in trees.flatten(tree).items()} == {
+    assert {n: id(t) for n, t in trees.flatten_tree(tree).items()} == {
         n: id(t) for n, t in (state | fixed).items()
     }
-    paths = trees.paths(template)
+    paths = trees.parameter_paths(template)
     assert len(set(paths.values())) == len(paths)
     again = trees.fill_tree(template, {paths[name]: value for name, value in (state | fixed).items()})
-    assert trees.flatten(again).keys() == trees.flatten(tree).keys()
+    assert trees.flatten_tree(again).keys() == trees.flatten_tree(tree).keys()
     first = next(iter(state))
     with pytest.raises(InputError, match=r"is missing\. Expected"):
         trees.fill_tree(template, {n: t for n, t in (state | fixed).items() if n != first})
@@ -125,7 +128,7 @@ def test_a_tree_is_built_from_flat_names_and_back(case: Any) -> None:
 
 
 def test_paths_are_those_of_the_steps(cases: dict[str, Any]) -> None:
-    paths = trees.paths(DEFINITIONS["VisionTransformer"].parameters(cases["vision"].config))
+    paths = trees.parameter_paths(DEFINITIONS["VisionTransformer"].parameters(cases["vision"].config))
     assert paths["transformer.blocks.1.feed_forward.W_1"] == "block 1/feed-forward/W_1"
     assert paths["transformer.blocks.0.normalisation_2.scale"] == "block 0/normalisation 2/scale"
     assert paths["class_token"] == "class token"

@@ -35,7 +35,7 @@ from headwork.models.pretrained import (
     sentence_vectors,
     to_torch,
     to_transformers,
-    tokens_of,
+    tokenize_texts,
 )
 
 transformers.utils.logging.disable_progress_bar()
@@ -138,7 +138,7 @@ def test_a_tokenizer_goes_along(bert: Any, tmp_path: Path) -> None:
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     ours = from_transformers(tmp_path)
-    tokens, mask = tokens_of(ours, TEXTS)
+    tokens, mask = tokenize_texts(ours, TEXTS)
     assert mask.sum(-1).tolist() == [3, 2, 1, 10, 3]
     assert tokens[0, :3].tolist() == [words[w] for w in TEXTS[0].split()]
     vectors = sentence_vectors(ours, TEXTS)
@@ -155,7 +155,7 @@ def test_a_tokenizer_goes_along(bert: Any, tmp_path: Path) -> None:
 def test_no_tokenizer_and_no_text(bert: Any) -> None:
     ours = from_transformers(bert[1])
     with pytest.raises(InputError, match="no tokenizer"):
-        tokens_of(ours, TEXTS)
+        tokenize_texts(ours, TEXTS)
 
 
 # --- the real one, where it is at hand ----------------------------------------------------------
@@ -187,7 +187,7 @@ SENTENCES = [
 @torch.no_grad()
 def check_minilm(folder: Path, out: Path) -> None:
     ours, theirs = from_transformers(folder), transformers.BertModel.from_pretrained(folder).eval()
-    tokens, mask = tokens_of(ours, SENTENCES)
+    tokens, mask = tokenize_texts(ours, SENTENCES)
     cut = transformers.AutoTokenizer.from_pretrained(folder)(SENTENCES, padding=True, return_tensors="pt")
     assert torch.equal(tokens, cut["input_ids"])
     hidden = theirs(input_ids=tokens, attention_mask=mask).last_hidden_state

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from benchmarks import kept_runs
 from headwork.documents import Figure as Picture
 from headwork.errors import InputError
-from headwork.problems import GROUPS, Problem, Solution, entries, find, summary
-from headwork.problems.book import texts
+from headwork.problems import GROUPS, Problem, Solution, all_problems, find, summary
+from headwork.problems.book import book_texts
 from headwork.problems.report import handout_texts, report
 
 COUNTS = {"A": 3, "B": 8, "C": 5, "D": 4, "E": 1, "F": 2, "G": 12}
@@ -19,8 +19,8 @@ EXPECTED = [f"{group}{number}" for group, count in COUNTS.items() for number in 
 
 
 def test_every_problem_of_the_hand_outs_is_there():
-    assert list(entries()) == EXPECTED
-    assert {slug[0] for slug in entries()} == set(GROUPS)
+    assert list(all_problems()) == EXPECTED
+    assert {slug[0] for slug in all_problems()} == set(GROUPS)
 
 
 @pytest.mark.parametrize("slug", EXPECTED)
@@ -47,8 +47,8 @@ def test_every_form_can_be_written(slug):
 
 
 def test_every_text_of_the_book_belongs_to_a_problem_and_a_checked_value():
-    assert list(texts()) == EXPECTED
-    for slug, words in texts().items():
+    assert list(book_texts()) == EXPECTED
+    for slug, words in book_texts().items():
         labels = {finding.label for finding in find(slug).solve().findings} if "errors" in words else set()
         assert set(words.get("errors", {})) <= labels, slug
 

@@ -11,8 +11,8 @@ from benchmarks.handouts import page
 from headwork.courses.notebooks import SOURCES
 from headwork.errors import InputError
 from headwork.exercises import generate
-from headwork.problems.book import texts
-from headwork.problems.handouts import answers, look_up, questions, search
+from headwork.problems.book import book_texts
+from headwork.problems.handouts import answers_document, look_up, questions, search
 from headwork.problems.training import kept_runs
 
 ROOT = Path(__file__).parents[2]
@@ -81,7 +81,7 @@ FACTS = {
 
 
 def text(name):
-    return " ".join(answers(look_up(name)).to_text().split())
+    return " ".join(answers_document(look_up(name)).to_text().split())
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -159,7 +159,7 @@ def test_the_measured_table_is_that_of_the_kept_comparison():
     kept = (ROOT / "results" / "comparison.json").read_text()
     rows = json.loads(kept)["rows"]
     every = json.dumps([[row["cells"], row["verdict"], row["sentences"]] for row in rows])
-    for row in texts()["A3"]["table"]:
+    for row in book_texts()["A3"]["table"]:
         for cell in row[1:]:
             figures = re.findall(r"-?\d+\.\d+%?|\d+%", cell.replace("0.63", "0.628").replace("1.00", "0.999"))
             assert figures or "chain" in cell, cell

@@ -17,7 +17,7 @@ from headwork.errors import InputError, TooLarge
 from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.numbers.exact import exact_text
-from headwork.readings.showing import trace_values
+from headwork.readings.trace_document import trace_values
 
 IMAGE = [[[1, 0, 2, 1], [0, 1, 1, 2], [2, 1, 0, 0], [1, 2, 1, 1]]]
 GIVEN: dict[str, dict[str, Any]] = {
@@ -51,7 +51,7 @@ def test_drawn_parameters_give_what_torch_gives(definition: Any) -> None:
     fields = {n: v for n, v in trace.options.items() if v is not None and "mask" not in n}
     fields |= {"epsilon": 0.01} if "epsilon" in fields else {}
     model = MODELS[definition.name](definition.config_class(**fields)).double().eval()
-    paths = trees.paths(definition.parameters(model.config))
+    paths = trees.parameter_paths(definition.parameters(model.config))
     with torch.no_grad():
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             tensor.copy_(torch.tensor(trace[paths[name]].values))

@@ -91,16 +91,6 @@ def test_typed_text_is_kept_as_it_was_typed() -> None:
     assert "exact=True" in code
 
 
-def test_what_to_try_next() -> None:
-    code = _code(TRACES["A2"]().to_notebook())
-    assert code[-2].startswith('changed = trace["scores"].exact.copy()')
-    assert code[-1].endswith('{**problem, "beta": "oo"}, exact=True)["weights"].exact)')
-    assert _code(TRACES["large"]().to_notebook())[-1].endswith(
-        '{**problem, "beta": "oo"})["weights"].values)'
-    )
-    assert "limit" not in _code(TRACES["channels"]().to_notebook())[-1]
-
-
 def test_a_step_that_was_replaced_is_replaced_again() -> None:
     code = _code(TRACES["what if"]().to_notebook())[0]
     assert 'replacing = {"scores": "1 2 3 4; 1 2 e 4; 0 0 0 0; 0 0 0 0"}' in code

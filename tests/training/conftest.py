@@ -83,14 +83,14 @@ def stopped(small: Any) -> Any:
     """The finished run again, but stopped after some steps."""
 
     def stop(folder: Path, step: int) -> Path:
-        def taken(self: loop.Session, chosen: Any, at: int) -> tuple[float, float]:
+        def taken(self: loop.Trainer, chosen: Any, at: int) -> tuple[float, float]:
             if at == step - 1:
                 signal.raise_signal(signal.SIGTERM)
             return before(self, chosen, at)
 
-        before = loop.Session.step
+        before = loop.Trainer.step
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(loop.Session, "step", taken)
+            patch.setattr(loop.Trainer, "step", taken)
             with pytest.raises(training.InterruptedRunError):
                 training.train(small("model.dropout=0.1"), folder, log=quiet)
         return folder

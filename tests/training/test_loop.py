@@ -51,13 +51,13 @@ def test_matrices_decay_and_the_rest_does_not(small, digits):
 
 
 def test_dropout_is_drawn_anew_in_each_step_and_the_same_again(small, digits):
-    from headwork.training.distributed import Group
+    from headwork.training.distributed import ProcessGroup
     from headwork.training.preparation import prepare
 
     run = small("model.dropout=0.5", "learning_rate=1e-30", "augmentation.shift=0")
     prepared = prepare(run, log=quiet, data=digits)
-    session = loop.Session(prepared, prepared.new_model(), Group(), quiet)
-    first, second, again = (session.step(np.arange(64), step)[0] for step in (0, 1, 0))
+    trainer = loop.Trainer(prepared, prepared.new_model(), ProcessGroup(), quiet)
+    first, second, again = (trainer.step(np.arange(64), step)[0] for step in (0, 1, 0))
     assert first == again != second
 
 
@@ -88,8 +88,8 @@ def test_the_test_set_is_touched_once_and_at_the_end(small, digits, tmp_path, mo
 
     events = []
     watched = replace(digits, read_test=lambda: events.append("test") or digits.test)
-    before = loop.Session.step
-    monkeypatch.setattr(loop.Session, "step", lambda *a: events.append("step") or before(*a))
+    before = loop.Trainer.step
+    monkeypatch.setattr(loop.Trainer, "step", lambda *a: events.append("step") or before(*a))
     training.train(small(), tmp_path / "run", log=quiet, data=watched)
     assert events.count("test") == 1
     assert events[-1] == "test"
@@ -130,7 +130,7 @@ def test_what_is_no_number_stops_the_run_and_names_the_batch(where, small, tmp_p
 
 
 def test_parameters_that_are_no_numbers_are_never_saved(small, tmp_path, monkeypatch):
-    before = loop.Session.step
+    before = loop.Trainer.step
 
     def step(self, chosen, number):
         told = before(self, chosen, number)
@@ -138,7 +138,7 @@ def test_parameters_that_are_no_numbers_are_never_saved(small, tmp_path, monkeyp
             next(self.model.parameters()).data.fill_(float("nan"))
         return told
 
-    monkeypatch.setattr(loop.Session, "step", step)
+    monkeypatch.setattr(loop.Trainer, "step", step)
     with pytest.raises(training.DivergedError, match="step"):
         training.train(small("save_every=1"), tmp_path / "run", log=quiet)
     assert step_of(step_folders(tmp_path / "run")[-1]) == 5

@@ -16,7 +16,7 @@ import pytest
 from headwork import training
 from headwork.errors import InputError
 from headwork.training import loop, runs
-from headwork.training.distributed import Group
+from headwork.training.distributed import ProcessGroup
 from headwork.training.progress import quiet
 
 HERE = Path(__file__).parent
@@ -55,10 +55,10 @@ def test_another_number_of_processes_is_refused_or_accepted(stopped, tmp_path):
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_stopped_under_torchrun_the_first_alone_says_how_to_go_on(rank, small, tmp_path, monkeypatch):
-    class One(Group):
+    class One(ProcessGroup):
         """One of two processes, without the other."""
 
-        def wrap(self, model):
+        def average_gradients(self, model):
             return model
 
         def sum_numbers(self, *numbers):
@@ -67,11 +67,11 @@ def test_stopped_under_torchrun_the_first_alone_says_how_to_go_on(rank, small, t
         def broadcast(self, files):
             return files
 
-        def wait(self):
+        def barrier(self):
             pass
 
-    monkeypatch.setattr(runs, "group", lambda: nullcontext(One(rank, 2)))
-    monkeypatch.setattr(loop.Session, "step", lambda *_: signal.raise_signal(signal.SIGTERM) or (0.0, 0.0))
+    monkeypatch.setattr(runs, "process_group", lambda: nullcontext(One(rank, 2)))
+    monkeypatch.setattr(loop.Trainer, "step", lambda *_: signal.raise_signal(signal.SIGTERM) or (0.0, 0.0))
     folder = tmp_path / "run"
     with pytest.raises(training.InterruptedRunError) as told:
         training.train(small(), folder, log=quiet)

@@ -31,7 +31,7 @@ def test_a_first_step_is_the_orthogonal_gradient_and_the_decay():
     matrix = torch.nn.Parameter(torch.eye(4, 6))
     gradient = torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
     matrix.grad = gradient.clone()
-    Optimiser([{"params": [matrix], "by": "muon"}], lr=0.1, weight_decay=0.5).step()
+    Optimiser([{"params": [matrix], "update_rule": "muon"}], lr=0.1, weight_decay=0.5).step()
     expected = 0.95 * torch.eye(4, 6) - 0.1 * 0.2 * math.sqrt(6) * orthogonal(gradient)
     torch.testing.assert_close(matrix.detach(), expected, rtol=1e-5, atol=1e-6)
 
@@ -40,7 +40,7 @@ def test_sgd_is_torchs_own():
     start = torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
     ours, theirs = torch.nn.Parameter(start.clone()), torch.nn.Parameter(start.clone())
     both = (
-        Optimiser([{"params": [ours], "by": "sgd"}], lr=0.3),
+        Optimiser([{"params": [ours], "update_rule": "sgd"}], lr=0.3),
         torch.optim.SGD([theirs], lr=0.3, momentum=0.9),
     )
     for seed in range(4):
@@ -70,7 +70,9 @@ def test_the_rest_moves_as_with_adamw(small, digits):
 def test_what_is_kept_between_steps_is_loaded_to_the_bit():
     def made():
         matrix, bias = torch.nn.Parameter(torch.eye(3)), torch.nn.Parameter(torch.ones(3))
-        return [matrix, bias], Optimiser([{"params": [matrix], "by": "muon"}, {"params": [bias]}], lr=0.1)
+        return [matrix, bias], Optimiser(
+            [{"params": [matrix], "update_rule": "muon"}, {"params": [bias]}], lr=0.1
+        )
 
     def step(parameters, optimiser, seed):
         for parameter in parameters:
@@ -98,9 +100,9 @@ def test_a_model_without_blocks_takes_adamw(run):
 def test_an_ngram_table_has_a_larger_learning_rate():
     run = text("imdb", optimiser="muon")
     model = TextClassifier(TextClassifierConfig(width=8, hidden=8, heads=2, depth=1, ngrams=30))
-    groups = {group.get("by"): group for group in build_optimiser(model, run).param_groups}
+    groups = {group.get("update_rule"): group for group in build_optimiser(model, run).param_groups}
     assert groups["sgd"]["params"] == [model.ngrams.table]
-    assert groups["sgd"]["times"] == NGRAM_FACTOR
+    assert groups["sgd"]["rate_factor"] == NGRAM_FACTOR
     assert len(groups["muon"]["params"]) == 6
     total = sum(len(group["params"]) for group in build_optimiser(model, run).param_groups)
     assert total == len(list(model.parameters()))

@@ -91,7 +91,7 @@ def test_every_field_can_be_set_to_its_own_value():
         ("model.classes=3", "the data decides"),
         ("model.width=63", "cannot be cut into 4 heads"),
         ("augmentation.shift=-1", "at least 0"),
-        ("augmentation.erase=2", "at least 0, at most 1"),
+        ("augmentation.erase=2", "at least 0 and at most 1"),
         ("augmentation=none", "set its fields"),
         ("data=digits", "--data"),
     ],

@@ -188,10 +188,10 @@ def test_an_evaluation_by_hand():
 
 
 def test_an_accuracy_of_all_or_nothing_is_not_certain():
-    from headwork.training.evaluation import interval
+    from headwork.training.evaluation import wilson_interval
 
-    assert interval(1.0, 359) == (pytest.approx(359 / (359 + 1.96**2)), 1.0)
-    assert interval(0.0, 359) == (0.0, pytest.approx(1.96**2 / (359 + 1.96**2)))
+    assert wilson_interval(1.0, 359) == (pytest.approx(359 / (359 + 1.96**2)), 1.0)
+    assert wilson_interval(0.0, 359) == (0.0, pytest.approx(1.96**2 / (359 + 1.96**2)))
 
 
 def test_a_run_is_measured_again(finished):
@@ -281,9 +281,9 @@ def test_a_pretrained_folder(finished, tmp_path):
 def onnx_scores(path, inputs):
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    names = [given.name for given in session.get_inputs()]
-    return session.run(None, dict(zip(names, (one.numpy() for one in inputs), strict=True)))[0]
+    trainer = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [given.name for given in trainer.get_inputs()]
+    return trainer.run(None, dict(zip(names, (one.numpy() for one in inputs), strict=True)))[0]
 
 
 def test_onnx_of_a_run(finished, digits, tmp_path):
@@ -307,7 +307,7 @@ def test_onnx_of_a_run(finished, digits, tmp_path):
 
 
 def test_an_onnx_file_that_differs_is_not_left_behind(finished, tmp_path, monkeypatch):
-    before = export.for_export
+    before = export.fused_copy
 
     def wrong(model):
         twin = before(model)

@@ -53,7 +53,7 @@ def test_nothing_in_a_checkpoint_is_a_pickle(finished):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_saves_and_says_how_to_go_on(number, code, finished, small, tmp_path, monkeypatch):
-    before = loop.Session.step
+    before = loop.Trainer.step
 
     def step(self, chosen, at):
         if at == 6:
@@ -62,7 +62,7 @@ def test_a_signal_saves_and_says_how_to_go_on(number, code, finished, small, tmp
 
     handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
     with monkeypatch.context() as patch:
-        patch.setattr(loop.Session, "step", step)
+        patch.setattr(loop.Trainer, "step", step)
         with pytest.raises(
             training.InterruptedRunError, match=r"saved at step 7 of 22\. Resume with: headwork resume"
         ) as told:

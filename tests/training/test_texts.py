@@ -125,7 +125,7 @@ def test_every_text_model_trains(model, reviews, tmp_path):
 
 
 def test_resumed_to_the_bit_with_the_tokenizer_it_began_with(reviews, trained, tmp_path, monkeypatch):
-    before = loop.Session.step
+    before = loop.Trainer.step
 
     def step(self, chosen, at):
         if at == 12:
@@ -134,7 +134,7 @@ def test_resumed_to_the_bit_with_the_tokenizer_it_began_with(reviews, trained, t
 
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(loop.Session, "step", step)
+        patch.setattr(loop.Trainer, "step", step)
         with pytest.raises(KeyboardInterrupt):
             training.train(recipe(reviews), folder, log=quiet)
     lines = []
@@ -145,7 +145,7 @@ def test_resumed_to_the_bit_with_the_tokenizer_it_began_with(reviews, trained, t
 
 
 def test_a_tokenizer_that_changed_is_refused(reviews, tmp_path, monkeypatch):
-    before = loop.Session.step
+    before = loop.Trainer.step
 
     def step(self, chosen, at):
         if at == 6:
@@ -153,7 +153,7 @@ def test_a_tokenizer_that_changed_is_refused(reviews, tmp_path, monkeypatch):
         return before(self, chosen, at)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop.Session, "step", step)
+        patch.setattr(loop.Trainer, "step", step)
         with pytest.raises(KeyboardInterrupt):
             training.train(recipe(reviews), tmp_path / "run", log=quiet)
     path = tmp_path / "run" / "tokenizer.json"

@@ -18,14 +18,14 @@ from headwork.data import load_images
 from headwork.errors import InputError
 from headwork.inspection.predictions import predict
 from headwork.training import Result
-from headwork.training.folders import TRAINED, TRAINED_NAMES, find_run
+from headwork.training.run_folders import PACKAGED, PACKAGED_NAMES, find_run
 
 ROOT = Path(__file__).parents[2]
 CORRECT = {"digits": 20, "fashion-mnist": 19}
 ACCURACY = {"digits": 0.9805, "fashion-mnist": 0.9378}
 
 
-@pytest.mark.parametrize("name", TRAINED_NAMES)
+@pytest.mark.parametrize("name", PACKAGED_NAMES)
 def test_a_trained_model_recognises_its_images(name: str) -> None:
     images, model = headwork.example_images(name), headwork.load(name)
     assert sorted(images.labels) == sorted([*range(10)] * 2)
@@ -35,13 +35,13 @@ def test_a_trained_model_recognises_its_images(name: str) -> None:
     assert (logits.argmax(-1) == images.labels).sum() == CORRECT[name]
     torch_logits = headwork.load(name, torch=True)(torch.from_numpy(images.inputs)).detach()
     assert abs(logits - torch_logits.numpy()).max() < 1e-5 * abs(logits).max()
-    assert Result.read(TRAINED / name).test_accuracy == pytest.approx(ACCURACY[name], abs=1e-4)
+    assert Result.read(PACKAGED / name).test_accuracy == pytest.approx(ACCURACY[name], abs=1e-4)
 
 
 def test_the_images_are_the_first_two_of_each_class_of_the_test_set() -> None:
     images, test = headwork.example_images("digits"), load_images("digits", seed=0).test
     first = sorted(place for label in range(10) for place in (test.labels == label).nonzero()[0][:2])
-    assert list(images.places) == first
+    assert list(images.indices) == first
     assert (images.images == test.images[first]).all()
     assert (images.labels == test.labels[first]).all()
 
@@ -55,12 +55,12 @@ def test_predict_without_images_takes_those_of_the_package() -> None:
 def test_a_run_of_ones_own_goes_before_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("digits").mkdir()  # only a folder of that name
-    assert find_run("digits") == TRAINED / "digits"
-    shutil.copy(TRAINED / "digits" / "config.json", "digits")
+    assert find_run("digits") == PACKAGED / "digits"
+    shutil.copy(PACKAGED / "digits" / "config.json", "digits")
     assert find_run("digits") == Path("digits")
     with pytest.raises(InputError, match=r"nothing: no such run.*to read one: digits, fashion-mnist\.$"):
         predict("nothing")
-    shutil.copytree(TRAINED / "digits", "mine", ignore=shutil.ignore_patterns("images"))
+    shutil.copytree(PACKAGED / "digits", "mine", ignore=shutil.ignore_patterns("images"))
     with pytest.raises(InputError, match=r"mine: no test images are kept here. With images: digits"):
         headwork.example_images("mine")
     with pytest.raises(InputError, match="predict: for what"):

@@ -51,7 +51,7 @@ def installed_formats() -> tuple[str, ...]:
     return tuple(name for name, packages in needs.items() if all(map(find_spec, packages)))
 
 
-def format_of(path: "Path | None") -> str:
+def format_for_path(path: "Path | None") -> str:
     """The format that the name of a file asks for; the usual one where it asks for none."""
     suffixes = {find_format(name).SUFFIX: name for name in format_names()} if path else {}
     return suffixes.get(path.suffix.lower(), DEFAULT_FORMAT) if path else DEFAULT_FORMAT

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup, escape
 
-from headwork.documents import blocks, writing
-from headwork.documents.blocks import CellIndex, Document, Formula
+from headwork.documents import blocks, number_format
+from headwork.documents.blocks import CellIndex, Document, Formula, block_kind
 from headwork.documents.formulas import mathml, plain_formula
+from headwork.documents.page_templates import read_asset, render_template, script_data
 from headwork.documents.pandoc import with_pictures, write_tree
 from headwork.documents.plots import plot_svg
 from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
-from headwork.documents.templates import fill_in, read_asset, script_data
-from headwork.documents.views import Attention, Tints
+from headwork.documents.token_views import AttentionView, TokenHeatmaps
 
 STYLES = ("page.css", "trace.css", "attention.css")
 SCRIPTS = ("heat.js", "flow.js", "typeset.js", "copy.js", "cells.js", "attention.js")
@@ -44,20 +44,20 @@ SUFFIX = ".html"
 def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> str:
     """The document as a whole page, or as a fragment: styles that stay inside, no script
     but that of drawn tokens."""
-    html = Html(live=not fragment)
+    html = Html(interactive=not fragment)
     head = [blocks.Heading(document.title, 3)] if fragment and document.title else []
-    before, folds = (document.blocks, ()) if fragment else _folded(document.blocks)
-    html.contents += [(fold.anchor, fold.summary) for fold in folds]
-    body = Markup("\n").join(html.pieces([*head, *before, *folds]))
+    before, sections = (document.blocks, ()) if fragment else _fold_sections(document.blocks)
+    html.contents += [(section.anchor, section.summary) for section in sections]
+    body = Markup("\n").join(html.render_blocks([*head, *before, *sections]))
     if fragment:
-        if html.draws:  # the one part of a notebook's output that answers to the pointer
+        if html.has_token_view:  # the one part of a notebook's output that answers to the pointer
             body += Markup("<script>{}</script>").format(read_asset("attention.js"))
-        styles = Markup("").join(map(read_asset, STYLES[1:] if html.draws else STYLES[1:2]))
+        styles = Markup("").join(map(read_asset, STYLES[1:] if html.has_token_view else STYLES[1:2]))
         return f"<div><style>\n{styles}</style>\n{body}</div>"
     return page(document.title, body, document.about, html.contents)
 
 
-def _folded(shown: Sequence[blocks.Block]) -> tuple[Sequence[blocks.Block], Sequence[blocks.Details]]:
+def _fold_sections(shown: Sequence[blocks.Block]) -> tuple[Sequence[blocks.Block], Sequence[blocks.Details]]:
     """Of many parts that can be linked to, each folded under its heading; and what stands before them."""
     heads = [
         (i, b) for i, b in enumerate(shown) if isinstance(b, blocks.Heading) and b.level == 2 and b.anchor
@@ -75,9 +75,10 @@ def page(title: str, body: Markup, about: str = "", contents: Sequence[tuple[str
     >>> "<h1>A &lt; B</h1>" in page("A < B", Markup("<p>Some words.</p>"))
     True
     """
-    style, script = (Markup("").join(map(read_asset, names)) for names in (STYLES, SCRIPTS))
-    named = {"title": title or "Headwork", "about": about, "contents": contents}
-    return str(fill_in("page.html", **named, body=body, style=style, script=script))
+    assets = {"style": STYLES, "script": SCRIPTS}
+    data: dict[str, Any] = {name: Markup("").join(map(read_asset, files)) for name, files in assets.items()}
+    data |= {"title": title or "Headwork", "about": about, "contents": contents, "body": body}
+    return str(render_template("page.html", **data))
 
 
 def blocks_markup(blocks: Iterable[blocks.Block]) -> Markup:
@@ -86,16 +87,16 @@ def blocks_markup(blocks: Iterable[blocks.Block]) -> Markup:
     >>> print(blocks_markup([blocks.Prose("1 < 2")]), end="")
     <p>1 &lt; 2</p>
     """
-    return Markup("\n").join(Html().pieces(blocks))
+    return Markup("\n").join(Html().render_blocks(blocks))
 
 
 class Html(Renderer):
-    """Most kinds of block are written by the template; ``live`` gives the script the arithmetic of cells."""
+    """Most kinds of block are written by the template; ``interactive`` adds the arithmetic of cells."""
 
-    def __init__(self, live: bool = True) -> None:
-        self.live = live
+    def __init__(self, interactive: bool = True) -> None:
+        self.interactive = interactive
         self.contents: list[tuple[str, str]] = []  # the parts: anchor and words
-        self.draws = False  # whether there are tokens to draw
+        self.has_token_view = False  # whether there are tokens to draw
 
     def text(self, words: str) -> Markup:
         return escape(words)
@@ -114,46 +115,46 @@ class Html(Renderer):
             return mathml(cell.latex)
         if isinstance(cell, blocks.Link):
             return self.link(cell)
-        if isinstance(cell, blocks.Strip):
+        if isinstance(cell, blocks.BadgeRow):
             return Markup('<span class="strip">{}</span>').format(Markup("").join(map(self.cell, cell.marks)))
-        if isinstance(cell, blocks.Marked):
+        if isinstance(cell, blocks.Badge):
             about = Markup(' title="{}"').format(cell.about) if cell.about else ""
             return Markup('<span class="mark {}"{}>{}</span>').format(cell.tone, about, cell.text)
         if isinstance(cell, blocks.Bar):
             bar = Markup('<span class="share"><i style="--share:{:.3f}"></i>{}</span>')
             return bar.format(cell.share, cell.text)
-        return escape(writing.cell_text(cell))
+        return escape(number_format.cell_text(cell))
 
     def listing(self, text: str) -> Iterator[Markup]:
         yield Markup("<pre>{}</pre>").format(text.rstrip("\n"))
 
     def template(self, block: Any) -> Iterator[Markup]:
-        kind = type(block).__name__.lower()
-        yield fill_in("blocks.html", kind=kind, block=block, html=self, plot_svg=plot_svg)
+        kind = block_kind(block)
+        yield render_template("blocks.html", kind=kind, block=block, html=self, plot_svg=plot_svg)
 
     def heading(self, block: blocks.Heading) -> Iterator[Markup]:
-        if block.level == 2 and self.live:
+        if block.level == 2 and self.interactive:
             block = replace(block, anchor=block.anchor or f"part-{len(self.contents) + 1}")
             self.contents.append((block.anchor, block.text))
         yield from self.template(block)
 
     prose = note = figure = details = card = items = table = template
 
-    def attention(self, block: Attention | Tints) -> Iterator[Markup]:
-        self.draws = True
-        data = script_data(block.as_data()) if isinstance(block, Attention) else ""
-        yield fill_in("attention.html", kind=type(block).__name__.lower(), block=block, data=data)
+    def attention_view(self, block: AttentionView | TokenHeatmaps) -> Iterator[Markup]:
+        self.has_token_view = True
+        data = script_data(block.as_data()) if isinstance(block, AttentionView) else ""
+        yield render_template("attention.html", kind=block_kind(block), block=block, data=data)
 
-    tints = attention
+    token_heatmaps = attention_view
 
-    def passage(self, block: blocks.Passage) -> Iterator[Markup]:
+    def pandoc_text(self, block: blocks.PandocText) -> Iterator[Markup]:
         yield Markup(write_tree(with_pictures(block.tree, block.pictures), "html", "--mathml"))
 
     def values(self, block: blocks.Values) -> Iterator[Markup]:
-        yield values_markup([block], live=self.live)
+        yield values_markup([block], interactive=self.interactive)
 
     def slider(self, block: blocks.Slider) -> Iterator[Markup]:
-        if self.live:
+        if self.interactive:
             yield values_markup(block.frames, block)
         else:
             yield from self.values(block.frames[block.start])
@@ -161,16 +162,16 @@ class Html(Renderer):
 
 # --- values: cards with their matrices ------------------------------------------------------------
 @dataclass(frozen=True)
-class Entry:
+class CellContent:
     """One cell: its decimals, its exact form where that differs, and its heat from -1 to 1.
 
-    A cell without heat (a symbol) stays blank behind; ``odd`` marks what is no finite number.
+    A cell without heat (a symbol) stays blank behind; ``not_finite`` marks what is no finite number.
     """
 
     decimal: str
     exact: Markup = field(default_factory=Markup)
     heat: float | None = None
-    odd: bool = False
+    not_finite: bool = False
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Card:
+class ValueCard:
     """A value with the matrices of it that are shown."""
 
     value: blocks.Value
@@ -204,17 +205,19 @@ class Card:
     whole: bool
 
     @classmethod
-    def of(cls, value: blocks.Value, whole: bool, room: int) -> "Card":
-        """What is too large for a table is a heat map, of all its cells while there is room for so many."""
+    def of(cls, value: blocks.Value, whole: bool, cells_left: int) -> "ValueCard":
+        """What is too large for a table is a heat map, of its cells while so many are left."""
         every = list(value.matrices())
-        pictured = not whole and value.values.size <= room and all(x is not None for x in value.values.flat)
-        visible = [every[i] for i in writing.visible_indices(len(every), MAX_MATRICES) if i is not None]
+        in_heatmap = (
+            not whole and value.values.size <= cells_left and all(x is not None for x in value.values.flat)
+        )
+        visible = [every[i] for i in number_format.visible_indices(len(every), MAX_MATRICES) if i is not None]
         matrices = []
         for caption, index in visible:
             shape = [size for size, at in zip(value.values.shape, index, strict=True) if at is None]
             down, across = (1, 1, *shape)[-2:]
-            heat = pictured and max(down, across) > writing.MAX_SHOWN
-            shown = range if whole or heat else writing.visible_indices
+            heat = in_heatmap and max(down, across) > number_format.MAX_SHOWN
+            shown = range if whole or heat else number_format.visible_indices
             axes = value.matrix_axes(index)
             matrices.append(Matrix(caption, index, axes, shown(down), shown(across), heat))
         complete = all(None not in (*m.rows, *m.columns) for m in matrices) and len(visible) == len(every)
@@ -227,23 +230,23 @@ class Card:
 
 
 def values_markup(
-    frames: Sequence[blocks.Values], slider: blocks.Slider | None = None, *, live: bool = True
+    frames: Sequence[blocks.Values], slider: blocks.Slider | None = None, *, interactive: bool = True
 ) -> Markup:
     """Values as a section of cards; several frames under a slider."""
     start = slider.start if slider else 0
     block = frames[start]
-    live = live and block.arithmetic is not None
-    every = block.every()
-    visible = [every[i] for i in writing.visible_indices(len(every), MAX_CARDS) if i is not None]
-    cards: list[Card] = []
-    room = MAX_HEAT // len(frames) if live else 0
+    interactive = interactive and block.arithmetic is not None
+    every = block.all_values()
+    visible = [every[i] for i in number_format.visible_indices(len(every), MAX_CARDS) if i is not None]
+    cards: list[ValueCard] = []
+    cells_left = MAX_HEAT // len(frames) if interactive else 0
     for value in visible:
-        cards.append(Card.of(value, block.whole, room))
-        room -= sum(heat for _, heat in cards[-1].cells())
+        cards.append(ValueCard.of(value, block.whole, cells_left))
+        cells_left -= sum(heat for _, heat in cards[-1].cells())
     frame = Frame(block, cards)
     data, has_exact = Markup(), False
-    if live:
-        records = Records(cards, list(block.options))
+    if interactive:
+        records = CellRecords(cards, list(block.options))
         read = [frame if other is block else Frame(other, cards, frame.scales) for other in frames]
         contents = [records.frame(one, MAX_SOURCES / len(frames)) for one in read]
         labels = list(slider.labels) if slider else []
@@ -252,17 +255,17 @@ def values_markup(
         has_exact = any(record[0] and record[1] for record in records.numbers)
     names = {card.value.name: card for card in cards}
     left_out = len(every) - len(cards)
-    return fill_in(
+    return render_template(
         "trace.html",
         block=block,
         frame=frame,
         groups=[(title, [names[v.name] for v in vs if v.name in names]) for title, vs in block.groups],
         mathml=mathml,
         plain=plain_formula,
-        definitions=writing.definitions,
+        definitions=number_format.definitions,
         in_part=IN_PART,
         left_out=f"{left_out} steps are left out. {IN_PART}" if left_out else "",
-        hint=HINT if live else "",
+        hint=HINT if interactive else "",
         slider=slider,
         has_exact=has_exact,
         data=data,
@@ -274,10 +277,10 @@ class Frame:
     """The numbers of every card of one block of values."""
 
     def __init__(
-        self, block: blocks.Values, cards: list[Card], scales: dict[str, float] | None = None
+        self, block: blocks.Values, cards: list[ValueCard], scales: dict[str, float] | None = None
     ) -> None:
         self.block = block
-        by_name = {value.name: value for value in block.every()}
+        by_name = {value.name: value for value in block.all_values()}
         self.values = {card.value.name: by_name[card.value.name] for card in cards}
         self.scales = scales or {name: _scale(value) for name, value in self.values.items()}
         self.entries = {
@@ -287,21 +290,21 @@ class Frame:
             for card in cards
         }
 
-    def grid(self, card: Card, matrix: Matrix) -> list[list[Entry | None]]:
+    def grid(self, card: ValueCard, matrix: Matrix) -> list[list[CellContent | None]]:
         """The entries of one matrix, row by row."""
         entries = self.entries[card.value.name]
         return [[None if index is None else entries[index] for index in row] for row in matrix.cells()]
 
-    def _entry(self, name: str, index: CellIndex, pictured: bool) -> Entry:
+    def _entry(self, name: str, index: CellIndex, in_heatmap: bool) -> CellContent:
         value = self.values[name]
         number = value.values[index]
-        tint = None if self.block.arithmetic is None else writing.heat(number, self.scales[name])
+        tint = None if self.block.arithmetic is None else number_format.heat(number, self.scales[name])
         if number is None or math.isfinite(number):
-            decimal = "" if number is None else writing.number_text(number, value.digits)
-            exact = None if pictured or value.exact is None else value.exact[index]
+            decimal = "" if number is None else number_format.number_text(number, value.digits)
+            exact = None if in_heatmap or value.exact is None else value.exact[index]
             form = Markup("") if exact is None else _exact_form(exact, decimal)
-            return Entry(decimal, form, tint)
-        return Entry(writing.number_text(number, value.digits), odd=True)
+            return CellContent(decimal, form, tint)
+        return CellContent(number_format.number_text(number, value.digits), not_finite=True)
 
 
 def _scale(value: blocks.Value) -> float:
@@ -318,21 +321,21 @@ def _exact_form(value: Any, decimal: str) -> Markup:
     if decimal and value.is_Integer:
         return Markup("")
     text = exact_text(value)
-    if decimal and len(text) > writing.LONGEST_EXACT:
+    if decimal and len(text) > number_format.LONGEST_EXACT:
         return Markup("")
-    if len(text) > writing.LONGEST_EXACT:
-        return Markup("{}…").format(text[: writing.LONGEST_EXACT // 2])
+    if len(text) > number_format.LONGEST_EXACT:
+        return Markup("{}…").format(text[: number_format.LONGEST_EXACT // 2])
     return mathml(exact_latex(value))
 
 
-class Records:
+class CellRecords:
     """The texts of each cell, stored once however often they occur; a frame is a list of their numbers.
 
     A record is (decimal, exact form, heat or "odd", arithmetic, the same in names, numbers of its sources);
     a cell of a heat map without arithmetic has none.
     """
 
-    def __init__(self, cards: list[Card], options: Sequence[str]) -> None:
+    def __init__(self, cards: list[ValueCard], options: Sequence[str]) -> None:
         self.numbers: dict[Any, int] = {}
         self.characters = 0
         self.cards = cards
@@ -352,7 +355,7 @@ class Records:
             name = card.value.name
             # What one card leaves of its part goes to those after it.
             stop = budget - budget / left
-            for index, pictured in card.cells():
+            for index, in_heatmap in card.cells():
                 entry = frame.entries[name][index]
                 numbers.append(frame.values[name].values[index])
                 arithmetic: tuple[Any, ...] = ("", "", ())  # the page names the cell and what it shows
@@ -362,10 +365,10 @@ class Records:
                     arithmetic = (_cut(cell.text), _cut(cell.in_names), sources)
                     budget -= 4 + len(cell.sources)  # how many cells that took
                     self.characters += len(arithmetic[0]) + len(arithmetic[1])
-                elif pictured:
+                elif in_heatmap:
                     cells.append(-1)  # the page makes it from the number
                     continue
-                tint = "odd" if entry.odd else entry.heat
+                tint = "odd" if entry.not_finite else entry.heat
                 cells.append(self._number((entry.decimal, str(entry.exact), tint, *arithmetic)))
         own = [card.value.name for card in self.cards if not card.value.shown_with_step]
         return {

@@ -44,4 +44,4 @@ def _data(block: blocks.Block) -> Any:
         return {"figure": block.alt, "caption": block.caption}
     if isinstance(block, (blocks.Heading, blocks.Note, blocks.Items, blocks.Code)):
         return asdict(block)
-    return "\n".join(Text().pieces([block]))
+    return "\n".join(Text().render_blocks([block]))

@@ -2,6 +2,10 @@ r"""LaTeX that fits its page: a whole document that needs only amsmath, or a fra
 
 What is too wide for a line is set smaller (\fit), and beyond that broken: matrices into blocks of columns,
 tables into columns of text that wrap.
+
+``document.tex`` opens a document. ``fragment.tex`` is for what goes into another one too: \fit sets its
+contents smaller where they are wider than the line; \picturefile shows a picture where it stands beside the
+document (``pictures``), or else the words about it. ``pandoc_text.tex`` is what pandoc's own LaTeX asks for.
 """
 
 import re
@@ -13,46 +17,27 @@ from typing import Any
 
 from headwork.documents import blocks
 from headwork.documents.blocks import Document, Formula
+from headwork.documents.number_format import cell_text, wrap_code
+from headwork.documents.page_templates import read_asset
 from headwork.documents.pandoc import write_tree
-from headwork.documents.plots import draw
-from headwork.documents.renderer import EM, Typeset
+from headwork.documents.plots import figure_bytes
+from headwork.documents.renderer import EM, FormulaRenderer
 from headwork.documents.style import PLAIN, Style
-from headwork.documents.writing import cell_text, short_lines
 
-PREAMBLE = r"""\documentclass{article}
-\usepackage{amsmath}
-\setlength{\textwidth}{6.6in}
-\setlength{\oddsidemargin}{-0.05in}
-"""
-# For what goes into another document too: \fit sets its contents smaller where they are wider than the line;
-# \picturefile shows a picture where it stands beside the document (``pictures``), or else the words about it.
-OPENING = r"""\begingroup\sloppy\emergencystretch=3em\setlength{\parindent}{0pt}
-\setlength{\parskip}{3pt}\setlength{\tabcolsep}{3pt}\setcounter{MaxMatrixCols}{100}
-\providecommand{\fit}[1]{\sbox0{#1}\ifdim\wd0>\linewidth\sbox0{\footnotesize#1}\fi
-\ifdim\wd0>\linewidth\sbox0{\scriptsize#1}\fi\ifdim\wd0>\linewidth\sbox0{\tiny#1}\fi\usebox0}
-\providecommand{\picturefile}[2]{\IfFileExists{\jobname-#1}{\begin{center}\includegraphics[width=0.9\linewidth,
-height=0.4\textheight,keepaspectratio]{\jobname-#1}\end{center}}{\emph{Figure (#2).}}}
-"""
 CLOSING = "\\par\\endgroup\n"
-# What pandoc's own LaTeX asks for; what only larger installations have is spelled out.
-PASSAGES = r"""\usepackage{amssymb,graphicx,longtable,array,calc,hyperref}
-\providecommand{\toprule}{\hline}\providecommand{\midrule}{\hline}\providecommand{\bottomrule}{\hline}
-\providecommand{\tightlist}{}\providecommand{\pandocbounded}[1]{#1}\providecommand{\st}[1]{#1}
-\setkeys{Gin}{width=0.7\linewidth,height=0.4\textheight,keepaspectratio}
-"""
-LINE = 345.0  # points: the line of an article
-LONG = 130.0  # a column of a table that wraps
-ROWS = 36  # lines of a table, roughly, which does not break over pages
-TIMES = r" \times "
+LINE_WIDTH = 345.0  # points: the line of an article
+WRAPPED_COLUMN = 130.0  # a column of a table that wraps
+PAGE_LINES = 36  # lines of a table, roughly, which does not break over pages
+TIMES_SIGN = r" \times "
 CHARACTERS = 76  # of a line of code
 LONGEST_WORD = 24  # a longer one may be broken anywhere
-NAMES = {sign: f"\\{sign}" for sign in "_&%#{}$"} | {sign: f"{{{sign}}}" for sign in "[]"}
-NAMES |= {sign: f"$\\{codepoint2name[ord(sign)]}$" for sign in "αβγδεθλμπσφωΣΦ×≤≥"}
-NAMES |= {"∞": r"$\infty$", "·": r"$\cdot$", "→": r"$\to$", "≈": r"$\approx$", "√": r"$\surd$"}
-NAMES |= {"^": r"\^{}", "~": r"\~{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
-NAMES |= {"\\": r"\textbackslash{}", "…": r"\ldots{}", "–": "--", "−": "$-$", "’": "'", "²": "$^2$"}
+ESCAPES = {sign: f"\\{sign}" for sign in "_&%#{}$"} | {sign: f"{{{sign}}}" for sign in "[]"}
+ESCAPES |= {sign: f"$\\{codepoint2name[ord(sign)]}$" for sign in "αβγδεθλμπσφωΣΦ×≤≥"}
+ESCAPES |= {"∞": r"$\infty$", "·": r"$\cdot$", "→": r"$\to$", "≈": r"$\approx$", "√": r"$\surd$"}
+ESCAPES |= {"^": r"\^{}", "~": r"\~{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+ESCAPES |= {"\\": r"\textbackslash{}", "…": r"\ldots{}", "–": "--", "−": "$-$", "’": "'", "²": "$^2$"}
 VERBATIM = re.compile(r"(\\begin\{verbatim\}.*?\\end\{verbatim\})", re.DOTALL)
-BEYOND = re.compile(r"[^\x00-\u017e]")  # what the usual fonts lack
+NOT_IN_FONTS = re.compile(r"[^\x00-\u017e]")  # what the usual fonts lack
 SUFFIX = ".tex"
 
 
@@ -61,21 +46,24 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
     title = [rf"\section*{{{escape_latex(document.title)}}}"] if document.title else []
     about = [escape_latex(document.about)] if document.about else []
     writer = Latex()
-    pieces = "\n\n".join([*about, *writer.pieces(document.blocks)])
-    body = "\n".join([*title, OPENING + pieces, CLOSING])
+    pieces = "\n\n".join([*about, *writer.render_blocks(document.blocks)])
+    body = "\n".join([*title, f"{read_asset('fragment.tex')}{pieces}", CLOSING])
     if fragment:
         return body
-    packages = PASSAGES if writer.passages else "\\usepackage{graphicx}\n" if writer.pictures else ""
-    begin = "\\begin{document}\n"
-    return f"{PREAMBLE}{packages}{begin}{body}\\end{{document}}\n"
+    packages = "\\usepackage{graphicx}\n" if writer.pictures else ""
+    if writer.passages:
+        packages = read_asset("pandoc_text.tex")
+    return f"{read_asset('document.tex')}{packages}\\begin{{document}}\n{body}\\end{{document}}\n"
 
 
 def pictures(document: Document) -> dict[str, bytes]:
     """The pictures of the document, by what stands after its own name: book.tex has book-figure-1.png."""
     writer = Latex()
-    for _ in writer.pieces(document.blocks):
+    for _ in writer.render_blocks(document.blocks):
         pass
-    return {name: p if isinstance(p, bytes) else draw(p, "png") for name, p in writer.pictures.items()}
+    return {
+        name: p if isinstance(p, bytes) else figure_bytes(p, "png") for name, p in writer.pictures.items()
+    }
 
 
 def escape_latex(text: str, longest: int = LONGEST_WORD) -> str:
@@ -89,7 +77,7 @@ def escape_latex(text: str, longest: int = LONGEST_WORD) -> str:
 
 def _escape_word(word: str, longest: int = LONGEST_WORD) -> str:
     parts = [
-        NAMES.get(s, s if 31 < ord(s) < 127 or 160 < ord(s) < 0x17F else f"{{[}}U+{ord(s):04X}{{]}}")
+        ESCAPES.get(s, s if 31 < ord(s) < 127 or 160 < ord(s) < 0x17F else f"{{[}}U+{ord(s):04X}{{]}}")
         for s in word
     ]
     return "".join(parts) if len(word) <= longest else r"\allowbreak{}".join(parts)
@@ -100,9 +88,9 @@ def _ensure_math(sign: re.Match[str]) -> str:
     return re.sub(r"^\$(.*)\$$", r"\\ensuremath{\1}", _escape_word(sign[0]))
 
 
-class Latex(Typeset):
+class Latex(FormulaRenderer):
     pandoc_format = "latex"
-    widest = 1.4 * LINE  # as estimated at full size; \fit may halve it
+    max_width = 1.4 * LINE_WIDTH  # as estimated at full size; \fit may halve it
 
     def __init__(self) -> None:
         self.pictures: dict[str, Any] = {}
@@ -115,7 +103,7 @@ class Latex(Typeset):
         return rf"\fit{{${latex}$}}"
 
     def listing(self, text: str) -> Iterator[str]:
-        lines = short_lines(text, CHARACTERS).splitlines()
+        lines = wrap_code(text, CHARACTERS).splitlines()
         rows = [" ".join(map(_escape_word, line.split(" "))).replace(" ", r"\ ") or r"\ " for line in lines]
         yield "{\\footnotesize\\ttfamily\\raggedright " + "\\\\\n".join(rows) + "\\par}"
 
@@ -134,15 +122,15 @@ class Latex(Typeset):
         self.pictures[name] = block.plot
         yield rf"\picturefile{{{name}}}{{{escape_latex(block.alt)}}} {escape_latex(block.caption)}"
 
-    def passage(self, block: blocks.Passage) -> Iterator[str]:
+    def pandoc_text(self, block: blocks.PandocText) -> Iterator[str]:
         self.passages = True
         self.pictures |= block.pictures
         text = write_tree(block.tree, self.pandoc_format, "--syntax-highlighting=none")
         text = re.sub(r"\\includegraphics(\[[^]]*\])?\{", r"\g<0>\\jobname-", text)
         parts = VERBATIM.split(text)  # words, code, words ...
-        parts[::2] = (BEYOND.sub(_ensure_math, part) for part in parts[::2])
+        parts[::2] = (NOT_IN_FONTS.sub(_ensure_math, part) for part in parts[::2])
         for code in range(1, len(parts), 2):
-            plain = BEYOND.sub(lambda m: f"[U+{ord(m[0]):04X}]", parts[code])
+            plain = NOT_IN_FONTS.sub(lambda m: f"[U+{ord(m[0]):04X}]", parts[code])
             parts[code] = f"{{\\footnotesize {plain}\n}}"
         yield "".join(parts)
 
@@ -157,23 +145,23 @@ class Latex(Typeset):
     # --- tables ---------------------------------------------------------------------------------
 
     def cell(self, cell: Any, longest: int = LONGEST_WORD) -> str:
-        if isinstance(cell, blocks.Marked):
+        if isinstance(cell, blocks.Badge):
             return rf"\fbox{{{escape_latex(cell.text)}}}" if cell.tone == "bad" else escape_latex(cell.text)
         if isinstance(cell, blocks.Bar):
             return rf"\rule{{{6 * cell.share:.2f}em}}{{1.2ex}} {escape_latex(cell.text)}"
         if isinstance(cell, (tuple, list)):
-            return f"${TIMES.join(map(str, cell))}$"
+            return f"${TIMES_SIGN.join(map(str, cell))}$"
         return f"${cell.latex}$" if isinstance(cell, Formula) else escape_latex(cell_text(cell), longest)
 
     def grid(self, table: blocks.Table) -> Iterator[str]:
         texts = [list(table.columns), *([cell_text(cell) for cell in row] for row in table.rows)]
         natural = [EM * max(len(row[j]) for row in texts) for j in range(len(table.columns))]
-        shares = _shares(natural)
+        shares = _column_shares(natural)
         sides = [
             rf"p{{{share:.3f}\linewidth}}" if share else "r" if right else "l"
             for share, right in zip(shares, table.numeric(), strict=True)
         ]
-        letters = [int(0.75 * share * LINE / EM) for share in shares]
+        letters = [int(0.75 * share * LINE_WIDTH / EM) for share in shares]
 
         def line(cells: Sequence[Any]) -> str:
             texts = (
@@ -187,11 +175,20 @@ class Latex(Typeset):
             rows[-1] = "\\hline\n" + rows[-1]
         head = [line(table.columns), r"\hline"] if any(table.columns) else []
         heights = [
-            max([1, *(ceil(EM * len(t) / (0.9 * s * LINE)) for t, s in zip(row, shares, strict=True) if s)])
+            max(
+                [
+                    1,
+                    *(
+                        ceil(EM * len(t) / (0.9 * s * LINE_WIDTH))
+                        for t, s in zip(row, shares, strict=True)
+                        if s
+                    ),
+                ]
+            )
             for row in texts[1:]
         ]
         ends = accumulate(heights)
-        pages = groupby(zip(rows, ends, strict=True), key=lambda row: row[1] // ROWS)
+        pages = groupby(zip(rows, ends, strict=True), key=lambda row: row[1] // PAGE_LINES)
         for part in [[row for row, _ in page] for _, page in pages] or [[]]:
             inner = "\n".join([rf"\begin{{tabular}}{{{''.join(sides)}}}", *head, *part, r"\end{tabular}"])
             yield rf"\fit{{{inner}}}"
@@ -201,18 +198,18 @@ class Latex(Typeset):
     def strong(self, words: str) -> str:
         return rf"\paragraph{{{escape_latex(words)}}}\mbox{{}}\par"
 
-    def opening(self, value: blocks.Value, level: int) -> Iterator[str]:
+    def value_heading(self, value: blocks.Value, level: int) -> Iterator[str]:
         numbers, _, words = value.size.partition(" (")
-        size = f"${numbers.replace(' x ', TIMES)}$ ({escape_latex(words)}" if words else numbers
+        size = f"${numbers.replace(' x ', TIMES_SIGN)}$ ({escape_latex(words)}" if words else numbers
         yield rf"\paragraph{{{escape_latex(value.name)}}} {self.math(value.equation)} \quad {size}"
 
 
-def _shares(natural: list[float]) -> list[float]:
+def _column_shares(natural: list[float]) -> list[float]:
     """The share of the line for each column of long text, which wraps; 0 for the others."""
-    wide = [size if size > LONG else 0.0 for size in natural]
-    if sum(natural) <= LINE - 6 * len(natural):
+    wide = [size if size > WRAPPED_COLUMN else 0.0 for size in natural]
+    if sum(natural) <= LINE_WIDTH - 6 * len(natural):
         wide = [0.0] * len(natural)
-    kept = (sum(natural) - sum(wide)) / LINE  # of which \fit may halve the letters
-    left = min(0.85, sum(wide) / LINE, max(0.95 - kept, 0.8 - 0.5 * kept, 0.1))
+    fixed = (sum(natural) - sum(wide)) / LINE_WIDTH  # of which \fit may halve the letters
+    remaining = min(0.85, sum(wide) / LINE_WIDTH, max(0.95 - fixed, 0.8 - 0.5 * fixed, 0.1))
     weights = [sqrt(size) for size in wide]
-    return [left * weight / (sum(weights) or 1.0) for weight in weights]
+    return [remaining * weight / (sum(weights) or 1.0) for weight in weights]

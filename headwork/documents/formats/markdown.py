@@ -6,9 +6,9 @@ from typing import Any
 
 from headwork.documents import blocks
 from headwork.documents.blocks import Document, Formula
-from headwork.documents.renderer import Typeset
+from headwork.documents.number_format import cell_text
+from headwork.documents.renderer import FormulaRenderer
 from headwork.documents.style import PLAIN, Style
-from headwork.documents.writing import cell_text
 
 # What would become markup: emphasis (_ within a word does not), code, formulas, strike-through; tags and
 # entities; links; headings, lists, quotes and rules at the start of a line.
@@ -22,7 +22,7 @@ SUFFIX = ".md"
 
 def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> str:
     """The document as Markdown."""
-    return markdown_text([*document.opening(title=not fragment), *document.blocks])
+    return markdown_text([*document.title_blocks(title=not fragment), *document.blocks])
 
 
 def markdown_text(blocks: Iterable[blocks.Block]) -> str:
@@ -31,7 +31,7 @@ def markdown_text(blocks: Iterable[blocks.Block]) -> str:
     >>> print(markdown_text([blocks.Prose(("From ", Formula("Q"), " to a_b, *not* <b>."))]), end="")
     From $Q$ to a_b, \\*not\\* &lt;b>.
     """
-    return "\n\n".join(Markdown().pieces(blocks)) + "\n"
+    return "\n\n".join(Markdown().render_blocks(blocks)) + "\n"
 
 
 def escape_markdown(text: str) -> str:
@@ -44,7 +44,7 @@ def escape_markdown(text: str) -> str:
     return SIGNS.sub(lambda match: entities.get(match[0], f"\\{match[0]}"), text)
 
 
-class Markdown(Typeset):
+class Markdown(FormulaRenderer):
     pandoc_format = "gfm"
 
     def text(self, words: str) -> str:
@@ -94,6 +94,6 @@ class Markdown(Typeset):
     def display(self, latex: str) -> str:
         return f"$$\n{latex}\n$$"
 
-    def opening(self, value: blocks.Value, level: int) -> Iterator[str]:
+    def value_heading(self, value: blocks.Value, level: int) -> Iterator[str]:
         yield from self.heading(blocks.Heading(value.name, level))
         yield f"{self.math(value.equation)}: {self.text(value.size.replace(' x ', ' × '))}"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from headwork.documents import Block, Code, Details, Document, Figure, Heading, Prose, Renderable, as_blocks
 from headwork.documents.formats.markdown import escape_markdown, markdown_text
-from headwork.documents.plots import draw
+from headwork.documents.plots import figure_bytes
 from headwork.documents.style import PLAIN, Style
 
 SUFFIX = ".ipynb"
@@ -25,17 +25,19 @@ class NotebookCell(NamedTuple):
 
 def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> str:
     """The document as a notebook."""
-    inner = document.cells() if document.cells else _blocks(document.parts)
-    return notebook_text(_cells([*document.opening(), *inner], runs=document.cells is not None))
+    inner = document.notebook_blocks() if document.notebook_blocks else _blocks(document.parts)
+    return notebook_text(
+        _cells([*document.title_blocks(), *inner], runs=document.notebook_blocks is not None)
+    )
 
 
 def _blocks(parts: Iterable[Any]) -> Iterator[Block]:
     """The parts of a document; one that has code by the first of it, which works it again."""
     for part in parts:
         inner = part.document() if isinstance(part, Renderable) else None
-        if inner is not None and inner.cells:
+        if inner is not None and inner.notebook_blocks:
             yield Heading(inner.title, 3)
-            yield next(iter(inner.cells()))
+            yield next(iter(inner.notebook_blocks()))
         else:
             yield from as_blocks(part)
 
@@ -74,7 +76,7 @@ def _flat(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def _png(figure: Figure) -> str:
-    return base64.b64encode(draw(figure.plot, "png")).decode()
+    return base64.b64encode(figure_bytes(figure.plot, "png")).decode()
 
 
 def _output(output: Renderable | Figure | str) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from typing import Any
 
 from headwork.documents import blocks
 from headwork.documents.blocks import Document, Formula
-from headwork.documents.pandoc import typst_formulas, write_tree
-from headwork.documents.plots import draw
-from headwork.documents.renderer import Typeset
+from headwork.documents.number_format import cell_text, wrap_code
+from headwork.documents.page_templates import read_asset
+from headwork.documents.pandoc import latex_to_typst, write_tree
+from headwork.documents.plots import figure_bytes
+from headwork.documents.renderer import FormulaRenderer
 from headwork.documents.style import PLAIN, Style
-from headwork.documents.templates import read_asset
-from headwork.documents.writing import cell_text, short_lines
 from headwork.errors import InputError
 
 SUFFIX = ".pdf"
@@ -55,8 +55,8 @@ def typst_source(document: Document) -> tuple[str, dict[str, bytes]]:
     contents = (
         "#context if counter(page).final().first() > 2 and query(heading).len() > 3 { outline(depth: 2) }"
     )
-    body = [*title, *about, contents, *writer.pieces(document.blocks)]
-    formulas, _ = typst_formulas(list(writer.formulas))
+    body = [*title, *about, contents, *writer.render_blocks(document.blocks)]
+    formulas, _ = latex_to_typst(list(writer.formulas))
     names = [f"#let f{number} = [{typst}]\n" for number, typst in enumerate(formulas)]
     head = f"#set document(title: {string(document.title)}, date: none)\n"
     return str(read_asset("page.typ")) + head + "".join(names) + "\n\n".join(body) + "\n", writer.files
@@ -76,11 +76,11 @@ def _breakable(word: re.Match[str]) -> str:
     return "\u200b".join(word[0])
 
 
-class Typst(Typeset):
+class Typst(FormulaRenderer):
     """The blocks in Typst; formulas by the names f0, f1 ..., because pandoc reads all of them at once."""
 
     pandoc_format = "typst"
-    widest = 1.4 * 482  # on a line of 17 cm, as estimated: it may be set smaller
+    max_width = 1.4 * 482  # on a line of 17 cm, as estimated: it may be set smaller
 
     def __init__(self) -> None:
         self.formulas: dict[str, int] = {}
@@ -103,7 +103,7 @@ class Typst(Typeset):
         return f"#link({string(link.target)}, {words});"
 
     def listing(self, text: str) -> Iterator[str]:
-        yield f"#raw(block: true, {string(short_lines(text, CHARACTERS))})"
+        yield f"#raw(block: true, {string(wrap_code(text, CHARACTERS))})"
 
     def heading(self, block: blocks.Heading) -> Iterator[str]:
         anchor = f"#label({string(block.anchor)})" if block.anchor else ""
@@ -115,15 +115,15 @@ class Typst(Typeset):
     def details(self, block: blocks.Details) -> Iterator[str]:
         anchor = f"#label({string(block.anchor)})" if block.anchor else ""
         yield self.strong(block.summary) + anchor
-        yield from self.pieces(block.blocks)
+        yield from self.render_blocks(block.blocks)
 
     def figure(self, block: blocks.Figure) -> Iterator[str]:
         name = f"figure-{len(self.files)}.svg"
-        self.files[name] = draw(block.plot, "svg")
+        self.files[name] = figure_bytes(block.plot, "svg")
         caption = f", caption: [{self.text(block.caption)}]" if block.caption else ""
         yield f'#figure(fit(image("{name}", alt: {string(block.alt)})){caption}, numbering: none)'
 
-    def passage(self, block: blocks.Passage) -> Iterator[str]:
+    def pandoc_text(self, block: blocks.PandocText) -> Iterator[str]:
         self.files |= block.pictures
         options = ("--syntax-highlighting=idiomatic", "--shift-heading-level-by=-1")
         yield f"#[\n{write_tree(block.tree, self.pandoc_format, *options)}\n]"
@@ -171,7 +171,7 @@ class Typst(Typeset):
     def strong(self, words: str) -> str:
         return f"#block(sticky: true)[*{self.text(words)}*]"
 
-    def opening(self, value: blocks.Value, level: int) -> Iterator[str]:
+    def value_heading(self, value: blocks.Value, level: int) -> Iterator[str]:
         size = self.text(value.size.replace(" x ", " × "))
         yield (
             f"#block(sticky: true, above: 1.3em)[*{self.text(value.name)}* #h(0.6em) "

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from headwork.documents import blocks, writing
-from headwork.documents.blocks import Document, matrix_of
+from headwork.documents import blocks, number_format
+from headwork.documents.blocks import Document, select_matrix
 from headwork.documents.formulas import plain_formula
 from headwork.documents.renderer import Renderer
-from headwork.documents.style import PLAIN, Style, spelled_out
+from headwork.documents.style import PLAIN, Style
 
-WIDEST_TABLE, WRAPPED = 160, 32  # characters; in a wider table, long cells wrap
-WIDEST_EXACT = 100  # characters; wider exact rows are listed cell by cell
+MAX_TABLE_WIDTH, MAX_CELL_WIDTH = 160, 32  # characters; in a wider table, long cells wrap
+MAX_EXACT_WIDTH = 100  # characters; wider exact rows are listed cell by cell
 SUFFIX = ".txt"
 
 
@@ -25,9 +25,8 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
     if document.about:
         lines = writer.wrapped(f"{document.title}: {document.about}")
         head = writer.with_bold("\n".join(lines), document.title)
-    pieces = (piece.rstrip("\n") for piece in writer.pieces(document.blocks))
-    text = "\n\n".join(piece for piece in (head, *pieces) if piece) + "\n"
-    return spelled_out(text, colour=style.colour)
+    pieces = (piece.rstrip("\n") for piece in writer.render_blocks(document.blocks))
+    return "\n\n".join(piece for piece in (head, *pieces) if piece) + "\n"
 
 
 class Text(Renderer):
@@ -41,7 +40,7 @@ class Text(Renderer):
         return plain_formula(latex)
 
     def cell(self, cell: Any) -> str:
-        return " ".join(writing.cell_text(cell).split())
+        return " ".join(number_format.cell_text(cell).split())
 
     def listing(self, text: str) -> Iterator[str]:
         yield text
@@ -83,8 +82,8 @@ class Text(Renderer):
         cells = [*([list(table.columns)] if any(table.columns) else []), *rows]
         widths = [max((len(row[j]) for row in cells), default=0) for j in range(len(table.columns))]
         lines = [self.style.bold(table.title)] if table.title else []
-        if sum(widths) > WIDEST_TABLE:
-            widths = [min(width, WRAPPED) for width in widths]
+        if sum(widths) > MAX_TABLE_WIDTH:
+            widths = [min(width, MAX_CELL_WIDTH) for width in widths]
         for row in cells:
             wrapped = [wrap(cell, width) or [""] for cell, width in zip(row, widths, strict=True)]
             for part in zip_longest(*wrapped, fillvalue=""):
@@ -99,11 +98,11 @@ class Text(Renderer):
     def values(self, block: blocks.Values) -> Iterator[str]:
         head = [*self.wrapped(block.title), *self.wrapped(block.settings, "  ", "  ")]
         yield "\n".join(head)
-        for value in block.every():
-            yield "\n".join([*self._head(value), *self._numbers(value, block.whole)])
+        for value in block.all_values():
+            yield "\n".join([*self._value_heading(value), *self._numbers(value, block.whole)])
         yield from self.notes(block.warnings)
 
-    def _head(self, value: blocks.Value) -> Iterator[str]:
+    def _value_heading(self, value: blocks.Value) -> Iterator[str]:
         left, right = plain_formula(value.equation), f"{value.name}, {value.size}"
         if len(left) + 3 + len(right) <= self.style.width:
             yield f"{left}   {self.with_bold(right, value.name)}"
@@ -123,10 +122,12 @@ class Text(Renderer):
         for caption, index in value.matrices():
             if caption:
                 yield f"  {caption}"
-            numbers = matrix_of(value.values, index)
-            exact = None if value.exact is None else matrix_of(value.exact, index)
-            decimals = writing.number_texts(numbers if exact is None else exact, value.digits)
-            strings = decimals if exact is None else writing.exact_texts(exact, writing.with_infinity)
+            numbers = select_matrix(value.values, index)
+            exact = None if value.exact is None else select_matrix(value.exact, index)
+            decimals = number_format.number_texts(numbers if exact is None else exact, value.digits)
+            strings = (
+                decimals if exact is None else number_format.exact_texts(exact, number_format.with_infinity)
+            )
             if np.array_equal(strings, decimals):
                 yield from self._table(decimals, whole)
             elif self._fits(strings):
@@ -138,21 +139,21 @@ class Text(Renderer):
                 yield from self._table(decimals, whole)
                 for cell in np.ndindex(strings.shape):
                     inner = iter(cell)
-                    place = ",".join(str(next(inner) if at is None else at) for at in index)
-                    line = f"{plain_formula(value.symbol)}[{place}] = {strings[cell]}"
+                    position = ",".join(str(next(inner) if at is None else at) for at in index)
+                    line = f"{plain_formula(value.symbol)}[{position}] = {strings[cell]}"
                     yield from self.wrapped(line, "  ", "      ")
-        for line in writing.definitions(value):
+        for line in number_format.definitions(value):
             yield from self.wrapped(line, "  ", "      ")
 
     def _fits(self, strings: Any) -> bool:
         """Whether exact numbers are short enough for a table."""
         widths = [max(map(len, column)) + 2 for column in np.atleast_2d(strings).T]
-        return sum(widths) <= WIDEST_EXACT and max(widths) <= self.style.width
+        return sum(widths) <= MAX_EXACT_WIDTH and max(widths) <= self.style.width
 
     def _table(self, strings: Any, whole: bool) -> Iterator[str]:
         """Aligned rows; what is wider than the screen is cut into blocks of columns under their numbers."""
         rows = np.atleast_2d(strings)
-        down, across = (range(n) if whole else writing.visible_indices(n) for n in rows.shape)
+        down, across = (range(n) if whole else number_format.visible_indices(n) for n in rows.shape)
         columns = [["..." if i is None or j is None else rows[i, j] for i in down] for j in across]
         names = ["..." if j is None else f"[,{j}]" for j in across]
         widths = [max(map(len, column)) for column in columns]
@@ -160,7 +161,7 @@ class Text(Renderer):
             yield from _lines(columns, widths)
             return
         widths = [max(width, len(name)) for width, name in zip(widths, names, strict=True)]
-        for part in writing.column_blocks([width + 2 for width in widths], self.style.width):
+        for part in number_format.column_slices([width + 2 for width in widths], self.style.width):
             yield self.style.dim(next(_lines([[name] for name in names[part]], widths[part])))
             yield from _lines(columns[part], widths[part])
 

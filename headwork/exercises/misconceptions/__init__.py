@@ -1,24 +1,14 @@
-"""Known mistakes, each a variation on a mechanism: a name, a sentence, a counter-example and an edit.
+"""Known mistakes, each a variation on a mechanism.
 
-To add one, write a function in the file of its subject: it reads the inputs and the steps so far
-(``RunView``) and returns what the mistake makes of one step, or of the inputs. Mistakes that are one formula
-each stand in tables: the sentences, then the formulas; those of sizes in ``formulas.toml``.
+``misconceptions.toml`` has the sentence of each, the mechanisms that it is made on and the steps that it
+changes; the function of its name, in the file of its subject, reads the inputs and the steps so far
+(``RunView``) and returns what the mistake makes of one step, or of the inputs.
 """
 
-from headwork.exercises.misconceptions import (
-    attention,
-    convolution,
-    counts,
-    formulas,
-    heads,
-    layers,
-    recurrence,
-)
 from headwork.exercises.misconceptions.registry import (
     MISCONCEPTIONS,
     Misconception,
     applicable,
-    counter_example,
     run_with_mistakes,
-    same,
+    same_values,
 )

@@ -1,15 +1,13 @@
 """Mistakes that are one formula each, as data: the formulas of ``formulas.toml``."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from headwork.exercises.case import Edit, RunView
-from headwork.exercises.misconceptions.registry import EXAMPLES, MISCONCEPTIONS, Misconception
-from headwork.files import load_package_toml
+from headwork.exercises.case import RunView
 
 FUNCTIONS: dict[str, Any] = {
     "abs": abs,
@@ -20,7 +18,6 @@ FUNCTIONS: dict[str, Any] = {
     "root": np.sqrt,
     "where": np.where,
 }
-RARER = 0.5  # bits, than a mistake that exercises are drawn to show
 HEIGHTS, WIDTHS = ("down", "output height"), ("across", "output width")
 SIDES = dict.fromkeys(HEIGHTS, "height") | dict.fromkeys(WIDTHS, "width")
 
@@ -63,24 +60,13 @@ def windows_and_taps(run: RunView) -> tuple[Any, Any]:
     return np.moveaxis(windows, 0, 2).reshape(-1, *taps.shape), taps
 
 
-def formula_mistake(
-    slug: str, group: Mapping[str, Any], text: str, sentence: str, bits: float
-) -> Misconception:
-    """A mistake that is one formula at the steps of its group."""
+def change(text: str) -> Callable[[RunView], Any]:
+    """What a formula gives in a run; it is compiled when it is first needed."""
     code: list[CodeType] = []
 
-    def change(run: RunView) -> Any:
-        if not code:  # compiled when it is needed
-            code.append(compile(text, slug, "eval"))
+    def value(run: RunView) -> Any:
+        if not code:
+            code.append(compile(text, "formulas.toml", "eval"))
         return eval(code[0], FUNCTIONS, Names(run))
 
-    edit = Edit(steps=dict.fromkeys(group["at"].split(", "), change))
-    example = EXAMPLES[group["example"]]
-    return Misconception(slug, sentence, tuple(group["on"]), edit, example, bits=bits, chosen_for=False)
-
-
-for _group in load_package_toml(__file__, "formulas.toml").values():
-    for _slug, (_text, _sentence, *_bits) in _group["formulas"].items():
-        if _slug in MISCONCEPTIONS:
-            raise ValueError(f"two mistakes are called {_slug}")
-        MISCONCEPTIONS[_slug] = formula_mistake(_slug, _group, _text, _sentence, *_bits or [RARER])
+    return value

@@ -7,70 +7,69 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import Case, Edit, NotApplicable, RunView, Steps
-from headwork.exercises.exercise import Exercise
+from headwork.exercises.misconceptions import (
+    attention,
+    attention_parts,
+    convolution,
+    counts,
+    formulas,
+    heads,
+    layers,
+    recurrence,
+)
 from headwork.files import load_package_toml
 
-Evidence = Callable[[Any, RunView], str]  # the student's step and the run -> a sentence, or nothing
-Change = Callable[[RunView], Any]
-SENTENCES: dict[str, str] = load_package_toml(__file__, "sentences.toml")
-EXAMPLES: dict[str, dict[str, Any]] = load_package_toml(__file__, "examples.toml")
+RARER = 0.5  # bits, of a formula, than a mistake that exercises are drawn to show
+MODULES = (attention, convolution, counts, heads, layers, recurrence)
 
 
 @dataclass(frozen=True)
 class Misconception:
-    """One known mistake. ``counter_example`` is a small problem, mechanism first, that shows it.
+    """One known mistake: its sentence, the mechanisms that it is made on, and what it changes.
 
-    ``bits`` says how much rarer it is than a common one, ``chosen_for`` whether exercises are drawn so that
-    it shows: to add such a one changes what is drawn.
+    ``evidence`` says what shows it, from the student's step and the run; ``bits`` how much rarer it is than a
+    common one. Exercises are drawn so that it shows where it is ``chosen_for``: to add such a one changes
+    what is drawn.
     """
 
     slug: str
     sentence: str
     on: tuple[str, ...]
     edit: Edit
-    counter_example: Mapping[str, Any]
-    evidence: Evidence | None = None
+    evidence: Callable[[Any, RunView], str] | None = None
     bits: float = 0.0
     chosen_for: bool = True
 
 
-MISCONCEPTIONS: dict[str, Misconception] = {}
-
-
-def misconception(
-    *,
-    on: tuple[str, ...],
-    at: str = "inputs",
-    counter_example: str,
-    evidence: Evidence | None = None,
-    chosen_for: bool = True,
-) -> Callable[[Change], Change]:
-    """Register a mistake under its function's name; the docstring says what was done.
-
-    ``at`` names the steps that it edits, or the inputs; ``counter_example`` an entry of examples.toml.
-    """
-
-    def decorate(change: Change) -> Change:
-        slug, sentence = change.__name__.replace("_", "-"), " ".join((change.__doc__ or "").split())
-        edit = Edit(change) if at == "inputs" else Edit(steps=dict.fromkeys(at.split(", "), change))
-        example = EXAMPLES[counter_example]
-        MISCONCEPTIONS[slug] = Misconception(
-            slug, sentence, on, edit, example, evidence, chosen_for=chosen_for
+def _read_misconceptions() -> dict[str, Misconception]:
+    """Those of misconceptions.toml, each with the function of its name."""
+    entries = load_package_toml(__file__, "misconceptions.toml")
+    groups = entries.pop("groups")
+    functions = {name: function for module in MODULES for name, function in vars(module).items()}
+    known = {}
+    for slug, entry in entries.items():
+        change = functions[slug.replace("-", "_")]
+        on = tuple(mechanism for name in entry["on"] for mechanism in groups.get(name, [name]))
+        edit = Edit(steps=dict.fromkeys(entry["at"], change)) if "at" in entry else Edit(change)
+        evidence = getattr(attention_parts, entry["evidence"]) if "evidence" in entry else None
+        known[slug] = Misconception(
+            slug, entry["sentence"], on, edit, evidence, chosen_for=entry.get("chosen_for", True)
         )
-        return change
-
-    return decorate
+    return known
 
 
-def formulas(sentences: Mapping[str, str], **settings: Any) -> Callable[..., None]:
-    """Register mistakes that are one formula each: ``name=(steps, change)``, and a sentence by that name."""
+def _read_formulas() -> dict[str, Misconception]:
+    """Those of formulas.toml, each one formula at the steps of its group."""
+    known = {}
+    for group in load_package_toml(__file__, "formulas.toml").values():
+        for slug, (text, sentence, *bits) in group["formulas"].items():
+            edit = Edit(steps=dict.fromkeys(group["at"].split(", "), formulas.change(text)))
+            rarer = sum(bits) if bits else RARER
+            known[slug] = Misconception(slug, sentence, tuple(group["on"]), edit, None, rarer, False)
+    return known
 
-    def register(**changes: tuple[str, Change]) -> None:
-        for name, (at, change) in changes.items():
-            change.__name__, change.__doc__ = name, sentences[name.replace("_", "-")]
-            misconception(at=at, **settings)(change)
 
-    return register
+MISCONCEPTIONS = {**_read_misconceptions(), **_read_formulas()}
 
 
 def applicable(case: Case, steps: Iterable[str]) -> list[Misconception]:
@@ -90,19 +89,9 @@ def run_with_mistakes(
         return None
 
 
-def same(left: Any, right: Any, within: float = 1e-9) -> bool:
+def same_values(left: Any, right: Any, within: float = 1e-9) -> bool:
     """Whether two steps have the same shape and numbers; an undefined number equals nothing."""
     if left.shape != right.shape:
         return False
     with np.errstate(all="ignore"):
         return bool(((np.abs(left - right) <= within + 1e-12 * np.abs(right)) | (left == right)).all())
-
-
-def counter_example(mistake: Misconception) -> tuple[str, Any, Any]:
-    """The first step of the counter-example that the mistake changes: its path, right and wrong value."""
-    inputs = dict(mistake.counter_example)
-    case = Exercise(inputs.pop("mechanism"), inputs).case
-    right, wrong = case.run(), run_with_mistakes(case, mistake)
-    if wrong is None:
-        raise ValueError(f"{mistake.slug} cannot be made in its counter-example")
-    return next((p, right[p], wrong[p]) for p in right if p in wrong and not same(right[p], wrong[p]))

@@ -9,23 +9,23 @@ const address = (() => {
     return `[${nested.map(text).join(", ")}]`;
   }
 
-  function write(room, state, more = {}) {
+  function write(screen, state, more = {}) {
     const query = new URLSearchParams();
     for (const [name, nested] of Object.entries(state.inputs || {})) query.set(name, text(nested));
     for (const [name, value] of Object.entries(state.options || {})) query.set(`.${name}`, value);
     for (const [path, cells] of Object.entries(state.edits || {})) query.set(`!${path}`, JSON.stringify(cells));
     for (const name of ["tokens_as", "digits", "random"]) if (name in state) query.set(`~${name}`, state[name]);
     for (const [name, value] of Object.entries(more)) if (value) query.set(`~${name}`, value);
-    return `#/${room}/${state.mechanism}?${query}`;
+    return `#/${screen}/${state.mechanism}?${query}`;
   }
 
-  // { room, rest, state, more }: what an address names; a state only where it has numbers.
+  // { screen, rest, state, more }: what an address names; a state only where it has numbers.
   function read(hash) {
     const [path, query] = hash.replace(/^#\/?/, "").split("?");
-    const [room, ...rest] = path.split("/").map(decodeURIComponent);
-    const found = { room, rest: rest.join("/"), state: null, more: {} };
-    if (!query) return found;
-    const state = { mechanism: found.rest, inputs: {}, options: {}, edits: {} };
+    const [screen, ...rest] = path.split("/").map(decodeURIComponent);
+    const result = { screen, rest: rest.join("/"), state: null, more: {} };
+    if (!query) return result;
+    const state = { mechanism: result.rest, inputs: {}, options: {}, edits: {} };
     for (const [name, value] of new URLSearchParams(query)) {
       const bare = name.slice(1);
       if (name.startsWith(".")) state.options[bare] = value;
@@ -34,10 +34,10 @@ const address = (() => {
       } else if (!name.startsWith("~")) state.inputs[name] = value;
       else if (bare === "digits" || bare === "random") state[bare] = Number(value);
       else if (bare === "tokens_as") state.tokens_as = value;
-      else found.more[bare] = value;
+      else result.more[bare] = value;
     }
-    if (Object.keys(state.inputs).length) found.state = state;
-    return found;
+    if (Object.keys(state.inputs).length) result.state = state;
+    return result;
   }
   return { write, read };
 })();

@@ -3,20 +3,20 @@ const elements = {
   // make("td.edited", { tabIndex: 0 }, child, ...): an element with its classes, properties and children.
   make(kind, properties = {}, ...children) {
     const [name, ...classes] = kind.split(".");
-    const made = document.createElement(name);
-    if (classes.length) made.className = classes.join(" ");
+    const element = document.createElement(name);
+    if (classes.length) element.className = classes.join(" ");
     for (const [key, value] of Object.entries(properties)) {
-      if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-      else if (/^(aria-|data-|role$|for$)/.test(key)) made.setAttribute(key, value);
-      else made[key] = value;
+      if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+      else if (/^(aria-|data-|role$|for$)/.test(key)) element.setAttribute(key, value);
+      else element[key] = value;
     }
-    made.append(...children.filter((child) => child !== null && child !== undefined));
-    return made;
+    element.append(...children.filter((child) => child !== null && child !== undefined));
+    return element;
   },
 };
 const { make } = elements;
 
-const LATER = Object.fromEntries(["models", "model", "look", "head", "descend", "relevance", "open_model"].map((name) => [name, "inside.zip"]));
+const LAZY_FILES = Object.fromEntries(["models", "model", "look", "head", "descend", "relevance", "open_model"].map((name) => [name, "inside.zip"]));
 
 class ServerBackend {
   constructor(token, limits) { Object.assign(this, { token, limits }); } // bytes of one request, by call
@@ -25,8 +25,8 @@ class ServerBackend {
     let response;
     const body = JSON.stringify(request);
     const bytes = new Blob([body]).size;
-    const most = this.limits[name] ?? this.limits[""];
-    if (bytes > most) return { error: { message: `That is ${bytes.toLocaleString("en")} bytes; at most ${most.toLocaleString("en")} are read at once.`, kind: "too large" } };
+    const limit = this.limits[name] ?? this.limits[""];
+    if (bytes > limit) return { error: { message: `That is ${bytes.toLocaleString("en")} bytes; at most ${limit.toLocaleString("en")} are read at once.`, kind: "too large" } };
     try {
       response = await fetch(`call/${name}`, {
         method: "POST",
@@ -76,18 +76,18 @@ class PageBackend {
     const id = ++this.count;
     return new Promise((resolve) => {
       this.waiting.set(id, resolve);
-      this.worker.postMessage({ id, name, request: JSON.stringify(request), ...this.later(name) });
+      this.worker.postMessage({ id, name, request: JSON.stringify(request), ...this.lazyFileOf(name) });
     });
   }
 
-  // What a call needs besides: a file that is brought when it is first used.
-  later(name) {
-    const file = LATER[name];
-    if (!file || this.brought === file) return {};
-    this.brought = file;
+  // What a call needs besides: a file that is lazyFile when it is first used.
+  lazyFileOf(name) {
+    const file = LAZY_FILES[name];
+    if (!file || this.lazyFile === file) return {};
+    this.lazyFile = file;
     const element = document.querySelector(`script[data-later="${file}"]`);
     element?.remove();
-    return { bring: file, packed: element?.textContent };
+    return { lazyFile: file, packed: element?.textContent };
   }
 
   key(name, { state, ...rest }) {
@@ -102,7 +102,7 @@ class PageBackend {
 
 // At most one question under way, and only the newest of those that wait is asked: answers come in the order of the
 // questions, so an older one never follows a newer one. A question that was overtaken is answered by null.
-class Latest {
+class LatestOnly {
   constructor(backend) { Object.assign(this, { backend, busy: false, next: null }); }
   ask(name, request) {
     this.next?.resolve(null);

@@ -265,7 +265,7 @@ class Canvas {
   }
 
   // What is wrong, beside the cell or the card that it is about.
-  complain(path, index, message) {
+  showError(path, index, message) {
     this.root.querySelectorAll(".wrong").forEach((other) => other.classList.remove("wrong"));
     this.bubble?.remove();
     this.bubble = null;

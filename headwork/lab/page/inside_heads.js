@@ -1,5 +1,6 @@
 // Blocks x heads as small pictures, and one of them large: where a token looks. Tints come from Python as bytes.
 const AMBER = "#ffab00";
+const STRIP = 6; // dots of the class token's strip
 const hex = (byte) => byte.toString(16).padStart(2, "0");
 
 // A word on a tint; on a strong one its letters are dark.
@@ -9,9 +10,8 @@ function tint(element, byte) {
 }
 
 // The picture with each patch tinted; above it, where there is one, the class token as a strip.
-function drawTints(canvas, picture, tints, grid, before, colour = AMBER) {
-  const cell = canvas.width / grid;
-  const strip = before ? 6 : 0;
+function drawTints(canvas, picture, tints, grid, before) {
+  const strip = before ? STRIP : 0;
   canvas.height = canvas.width + strip;
   const context = canvas.getContext("2d");
   context.imageSmoothingEnabled = false;
@@ -20,6 +20,13 @@ function drawTints(canvas, picture, tints, grid, before, colour = AMBER) {
   context.globalAlpha = 0.75;
   context.drawImage(picture, 0, strip, canvas.width, canvas.width);
   context.globalAlpha = 1;
+  tintPatches(canvas, tints, grid, before, AMBER);
+}
+
+function tintPatches(canvas, tints, grid, before, colour) {
+  const context = canvas.getContext("2d");
+  const cell = canvas.width / grid;
+  const strip = before ? STRIP : 0;
   tints.forEach((byte, i) => {
     context.fillStyle = colour + hex(byte);
     const at = i - before;
@@ -106,8 +113,8 @@ class HeadDetail {
     this.title = make("h2.head-title");
     this.patches = make("div.patches", { role: "group", "aria-label": "Patches of the picture" });
     this.words = make("p.head-words");
-    this.one = make("p.head-one");
-    this.root = make("section.head-detail", { "aria-label": "The chosen head" }, this.title, this.patches, this.one, this.words);
+    this.tokenLine = make("p.head-one");
+    this.root = make("section.head-detail", { "aria-label": "The chosen head" }, this.title, this.patches, this.tokenLine, this.words);
     this.patches.addEventListener("keydown", (event) => this.key(event));
     const say = (event) => { if (event.target.dataset?.token) this.say(Number(event.target.dataset.token)); };
     this.patches.addEventListener("pointerover", say);
@@ -126,9 +133,9 @@ class HeadDetail {
 
   build(view) {
     const button = (token, kind) => {
-      const made = make(`button.${kind}`, { type: "button", tabIndex: token ? -1 : 0, "data-token": token, onclick: () => this.ask(token) });
-      this.cells[token] = made;
-      return made;
+      const element = make(`button.${kind}`, { type: "button", tabIndex: token ? -1 : 0, "data-token": token, onclick: () => this.ask(token) });
+      this.cells[token] = element;
+      return element;
     };
     this.cells = [];
     const first = Array.from({ length: view.before }, (_, token) => button(token, "class-token"));
@@ -143,29 +150,29 @@ class HeadDetail {
     if (!view.before) this.cells[0].tabIndex = 0;
   }
 
-  show(view, picture, found, query) {
-    this.title.textContent = found.name;
-    this.words.textContent = found.words;
-    this.shares = found.shares;
+  show(view, picture, answer, query) {
+    this.title.textContent = answer.name;
+    this.words.textContent = answer.words;
+    this.shares = answer.shares;
     this.query = query;
     this.say(null);
     if (!picture) return;
     if (this.cells.length !== view.tokens.length) this.build(view);
     Object.assign(this.picture, { width: picture.width, height: picture.height });
     this.picture.getContext("2d").drawImage(picture, 0, 0);
-    const tints = textToBytes(found.tints);
+    const tints = textToBytes(answer.tints);
     this.cells.forEach((cell, token) => {
       tint(cell, tints[token]);
-      if (token < view.before) cell.textContent = found.shares[token];
-      else cell.setAttribute("aria-label", found.shares[token]);
-      cell.title = found.shares[token];
+      if (token < view.before) cell.textContent = answer.shares[token];
+      else cell.setAttribute("aria-label", answer.shares[token]);
+      cell.title = answer.shares[token];
       cell.ariaPressed = String(String(token) === query);
     });
   }
 
   say(token) {
     const hint = this.model?.grid ? "Rows and columns count from 0. Click a patch to see where it looks." : "";
-    this.one.textContent = token === null || !this.shares ? hint : this.shares[token];
+    this.tokenLine.textContent = token === null || !this.shares ? hint : this.shares[token];
   }
 
   key(event) {

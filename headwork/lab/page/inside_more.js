@@ -1,13 +1,13 @@
 // Two further parts of "Look inside": from a logit down to the pixels, line by line; and which patches the prediction
 // rests on, with how far to trust that.
 class Descent {
-  constructor(room) {
-    Object.assign(this, { room, chain: [] });
+  constructor(screen) {
+    Object.assign(this, { screen, chain: [] });
     this.body = make("div.descent-body");
     this.list = make("ol.chain");
     this.state = make("p.hint");
-    const start = make("button", { type: "button", onclick: () => this.start(room.view?.start) }, "Start at the predicted logit");
-    this.follow = make("button", { type: "button", onclick: () => this.toEnd() });
+    const start = make("button", { type: "button", onclick: () => this.start(screen.view?.start) }, "Start at the predicted logit");
+    this.follow = make("button", { type: "button", onclick: () => this.followToInput() });
     this.title = make("h2");
     this.hint = make("p.hint");
     this.first = start;
@@ -29,33 +29,33 @@ class Descent {
 
   // The picture has changed: these numbers are of the one before.
   outdated() {
-    this.first.textContent = this.room.view.classes.length ? "Start at the predicted logit" : "Start at the first number of the output";
+    this.first.textContent = this.screen.view.classes.length ? "Start at the predicted logit" : "Start at the first number of the output";
     if (!this.chain.length) return;
-    if (JSON.stringify(this.asked) === JSON.stringify(this.room.request())) return;
+    if (JSON.stringify(this.asked) === JSON.stringify(this.screen.request())) return;
     this.chain = [];
     this.show();
     this.state.textContent = "The input or the model has changed. Start again.";
   }
 
   async start(index) {
-    if (!index || !this.room.lab.canChange()) return;
+    if (!index || !this.screen.lab.canChange()) return;
     this.chain = [];
-    this.asked = this.room.request();
+    this.asked = this.screen.request();
     this.state.textContent = "";
-    await this.down(this.room.view.logits, index);
+    await this.down(this.screen.view.logits, index);
     this.root.scrollIntoView({ block: "nearest", behavior: "smooth" });
   }
 
   async down(path, index) {
-    const line = await this.room.lab.backend.call("descend", { ...this.asked, path, index });
+    const line = await this.screen.lab.backend.call("descend", { ...this.asked, path, index });
     if (line.error) { this.state.textContent = line.error.message; return null; }
     this.chain.push({ ...line, path, index });
     this.show();
-    this.room.lab.announce(`${line.title} is ${line.value}`);
+    this.screen.lab.announce(`${line.title} is ${line.value}`);
     return line;
   }
 
-  async toEnd() {
+  async followToInput() {
     this.stopped = false;
     for (let line = this.chain.at(-1); line?.follow && !this.stopped && this.chain.length < 200; line = await this.down(...line.follow)) { /* one line after the other */ }
     this.body.scrollIntoView({ block: "nearest" });
@@ -71,10 +71,10 @@ class Descent {
   line({ kind, title, value, lines, terms, check, more, row }) {
     const parts = [make("h3", {}, title, make("b.value", {}, ` = ${value}`))];
     for (const text of lines) {
-      const made = kind === "step" ? arithmeticLine(text) : make("p", {}, text);
-      made.classList.add("worked-line");
-      made.tabIndex = 0; // it scrolls
-      parts.push(made);
+      const element = kind === "step" ? arithmeticLine(text) : make("p", {}, text);
+      element.classList.add("worked-line");
+      element.tabIndex = 0; // it scrolls
+      parts.push(element);
     }
     if (check) parts.push(make("p.hint", {}, `✓ ${check}`));
     if (kind === "parameter") parts.push(make("p.hint", {}, "A trained parameter: here this way ends."));
@@ -103,8 +103,8 @@ class Descent {
 }
 
 class RelevanceView {
-  constructor(room) {
-    this.room = room;
+  constructor(screen) {
+    this.screen = screen;
     this.button = make("button", { type: "button", onclick: () => this.work() }, "Work it out");
     this.state = make("p.hint", { role: "status" });
     this.maps = make("div.maps");
@@ -114,7 +114,7 @@ class RelevanceView {
   }
 
   outdated(always = false) {
-    if (!this.asked || (!always && JSON.stringify(this.asked) === JSON.stringify(this.room.request()))) return;
+    if (!this.asked || (!always && JSON.stringify(this.asked) === JSON.stringify(this.screen.request()))) return;
     this.asked = null;
     this.maps.replaceChildren();
     this.state.textContent = "";
@@ -122,37 +122,37 @@ class RelevanceView {
   }
 
   async work() {
-    const { room } = this;
-    if (!room.view || !room.lab.canChange()) return;
-    const asked = this.asked = room.request();
+    const { screen } = this;
+    if (!screen.view || !screen.lab.canChange()) return;
+    const asked = this.asked = screen.request();
     this.button.disabled = true;
     this.maps.replaceChildren();
     for (;;) {
-      const found = await room.lab.backend.call("relevance", asked);
+      const answer = await screen.lab.backend.call("relevance", asked);
       if (this.asked !== asked) return;
-      if (found.error) { this.state.textContent = found.error.message; break; }
-      if (found.done === 1) { this.show(found); break; }
-      this.state.textContent = `Hiding patches and asking the model again: ${found.percent}`;
+      if (answer.error) { this.state.textContent = answer.error.message; break; }
+      if (answer.done === 1) { this.show(answer); break; }
+      this.state.textContent = `Hiding patches and asking the model again: ${answer.percent}`;
     }
     this.button.disabled = false;
   }
 
   show({ maps, words, notes }) {
     this.state.textContent = words;
-    const { model, view, seenPicture } = this.room;
+    const { model, view, seenPicture } = this.screen;
     const figures = maps.map((map) => {
       const figure = make("figure.map", {}, make("h3", {}, map.title));
       if (seenPicture) {
         const canvas = make("canvas", { width: 168, height: 168, role: "img", "aria-label": `${map.title}: ${map.top}` });
         drawTints(canvas, seenPicture, textToBytes(map.positive), model.grid, 0);
-        drawOver(canvas, textToBytes(map.negative), model.grid, "#3f8cff");
+        tintPatches(canvas, textToBytes(map.negative), model.grid, 0, "#3f8cff");
         figure.append(canvas);
       } else figure.append(this.words(map, view));
       figure.append(make("p", {}, make("b.verdict", { className: `verdict ${map.good}` }, map.verdict), `: ${map.evidence}.`), make("p.hint", {}, `${map.how}. Most: ${map.top}.`));
       return figure;
     });
     this.maps.replaceChildren(...figures, ...notes.map((text) => make("p.hint", {}, text)));
-    this.room.lab.announce(maps.map((map) => `${map.title}: ${map.verdict}`).join("; "));
+    this.screen.lab.announce(maps.map((map) => `${map.title}: ${map.verdict}`).join("; "));
   }
 
   words({ positive, parts }, { tokens }) {
@@ -168,13 +168,4 @@ class RelevanceView {
   }
 
   close() { this.asked = null; }
-}
-
-function drawOver(canvas, tints, grid, colour) {
-  const context = canvas.getContext("2d");
-  const cell = canvas.width / grid;
-  tints.forEach((byte, i) => {
-    context.fillStyle = colour + hex(byte);
-    context.fillRect((i % grid) * cell, Math.floor(i / grid) * cell, cell, cell);
-  });
 }

@@ -1,8 +1,8 @@
 // The picture of "Look inside": drawn with mouse, finger or keys, dropped, pasted, or one of the test images. The
 // browser decodes and resamples; what the numbers mean, Python decides.
 const PAD = 280; // dots of the drawing, on each side
-const MOST_BYTES = 20_000_000;
-const MOST_DOTS = 16_000_000;
+const MAX_BYTES = 20_000_000;
+const MAX_PIXELS = 16_000_000;
 const KEY_STEP = 10;
 
 const bytesToText = (bytes) => {
@@ -39,16 +39,16 @@ function pictureSize(bytes) {
 }
 
 class Pad {
-  // ``changed(given)`` gets the picture as base64 whenever it changed; ``notice`` says what is wrong, in words.
-  constructor({ changed, notice, canChange }) {
-    Object.assign(this, { changed, notice, canChange, undone: [], cursor: [PAD / 2, PAD / 2], down: false });
+  // ``onChange(given)`` gets the picture as base64 whenever it changed; ``notice`` says what is wrong, in words.
+  constructor({ onChange, notice, canChange }) {
+    Object.assign(this, { onChange, notice, canChange, undone: [], cursor: [PAD / 2, PAD / 2], down: false });
     this.canvas = make("canvas.pad", { width: PAD, height: PAD, tabIndex: 0, role: "img" });
     this.canvas.setAttribute("aria-describedby", "pad-help");
     this.mark = make("i.pen", { "aria-hidden": "true", hidden: true });
     this.hint = make("p.pad-hint", { "aria-hidden": "true" });
-    this.place = make("div.pad-place", {}, this.canvas, this.hint, this.mark);
+    this.root = make("div.pad-place", {}, this.canvas, this.hint, this.mark);
     this.context = this.canvas.getContext("2d", { willReadFrequently: true });
-    this.small = make("canvas");
+    this.scaled = make("canvas");
     this.listen();
     this.clear(false);
   }
@@ -64,8 +64,8 @@ class Pad {
   given() {
     if (this.exact) return this.exact;
     const side = this.model.drawn;
-    Object.assign(this.small, { width: side, height: side });
-    const context = this.small.getContext("2d", { willReadFrequently: true });
+    Object.assign(this.scaled, { width: side, height: side });
+    const context = this.scaled.getContext("2d", { willReadFrequently: true });
     context.imageSmoothingQuality = "high";
     context.drawImage(this.canvas, 0, 0, side, side);
     return bytesToText(this.planes(context.getImageData(0, 0, side, side).data));
@@ -80,10 +80,10 @@ class Pad {
     return planes;
   }
 
-  tell() { this.changed(this.given()); }
+  reportChange() { this.onChange(this.given()); }
 
   // A stroke begins; on a picture that was chosen it begins a drawing of its own.
-  begin(at) {
+  beginStroke(at) {
     this.remember();
     if (!this.drawn) this.clear(false);
     this.drawn = true;
@@ -98,7 +98,7 @@ class Pad {
     this.context.fillStyle = "#000";
     this.context.fillRect(0, 0, PAD, PAD);
     this.hint.hidden = false;
-    if (tell) this.changed(this.given());
+    if (tell) this.onChange(this.given());
   }
 
   remember() {
@@ -111,7 +111,7 @@ class Pad {
     if (!before) return;
     this.context.putImageData(before[0], 0, 0);
     [, this.exact, this.hint.hidden, this.drawn] = before;
-    this.changed(this.given());
+    this.onChange(this.given());
   }
 
   // A picture of the model's own size is taken dot by dot.
@@ -122,8 +122,8 @@ class Pad {
     this.drawn = false;
     this.hint.hidden = false;
     if (width === size && height === size) {
-      Object.assign(this.small, { width: size, height: size });
-      const context = this.small.getContext("2d", { willReadFrequently: true });
+      Object.assign(this.scaled, { width: size, height: size });
+      const context = this.scaled.getContext("2d", { willReadFrequently: true });
       context.drawImage(picture, 0, 0);
       this.exact = bytesToText(this.planes(context.getImageData(0, 0, size, size).data));
     }
@@ -133,7 +133,7 @@ class Pad {
     this.context.fillStyle = "#fff"; // what is transparent shows paper
     this.context.fillRect(0, 0, PAD, PAD);
     this.context.drawImage(picture, (width - side) / 2, (height - side) / 2, side, side, 0, 0, PAD, PAD);
-    this.tell();
+    this.reportChange();
   }
 
   // What the model saw, from a link.
@@ -145,10 +145,10 @@ class Pad {
 
   async open(file) {
     const refuse = (words) => this.notice(`${file.name}: ${words}`);
-    if (file.size > MOST_BYTES) return refuse("more than 20 MB. Make it smaller.");
+    if (file.size > MAX_BYTES) return refuse("more than 20 MB. Make it smaller.");
     const size = pictureSize(new Uint8Array(await file.arrayBuffer()));
     if (!size) return refuse("not a picture that can be opened here. PNG, JPEG, GIF, WebP or BMP can.");
-    if (!(size[0] > 0 && size[1] > 0) || size[0] * size[1] > MOST_DOTS) return refuse(`${size[0]} × ${size[1]} dots; at most 16 million are decoded. Make it smaller.`);
+    if (!(size[0] > 0 && size[1] > 0) || size[0] * size[1] > MAX_PIXELS) return refuse(`${size[0]} × ${size[1]} dots; at most 16 million are decoded. Make it smaller.`);
     try {
       const picture = await createImageBitmap(file);
       this.show(picture, picture.width, picture.height);
@@ -173,7 +173,7 @@ class Pad {
     context.moveTo(...from);
     context.lineTo(to[0] + 0.01, to[1]);
     context.stroke();
-    this.tell();
+    this.reportChange();
   }
 
   listen() {
@@ -183,7 +183,7 @@ class Pad {
       if (event.button || !this.canChange()) return;
       canvas.setPointerCapture(event.pointerId);
       last = this.at(event);
-      this.begin(last);
+      this.beginStroke(last);
     });
     canvas.addEventListener("pointermove", (event) => {
       if (!last) return;
@@ -216,7 +216,7 @@ class Pad {
     } else if (event.key === " ") {
       if (!this.canChange()) return;
       this.down = !this.down;
-      if (this.down) this.begin(this.cursor);
+      if (this.down) this.beginStroke(this.cursor);
     } else if (event.key === "Delete" || event.key === "Backspace") {
       this.remember();
       this.clear();

@@ -1,7 +1,7 @@
-// The page: which room is open, the address, notices, and how Python is reached.
-const ROOMS = {
-  try: ["Try it", TryRoom], inside: ["Look inside", InsideRoom], practise: ["Practise", PractiseRoom],
-  problems: ["Problems", ProblemsRoom], start: ["", StartRoom],
+// The page: which screen is open, the address, notices, and how Python is reached.
+const SCREENS = {
+  try: ["Try it", TryScreen], inside: ["Look inside", InsideScreen], practise: ["Practise", PractiseScreen],
+  problems: ["Problems", ProblemsScreen], start: ["", StartScreen],
 };
 
 class Lab {
@@ -10,10 +10,10 @@ class Lab {
     this.served = data.served;
     this.first = data.first;
     this.firstState = data.state;
-    this.main = document.getElementById("room");
+    this.main = document.getElementById("screen");
     this.progressLine = document.getElementById("ready");
-    const nav = document.getElementById("rooms");
-    for (const [name, [title]] of Object.entries(ROOMS)) if (title) nav.append(make("a", { href: `#/${name}`, "data-room": name }, title));
+    const nav = document.getElementById("screens");
+    for (const [name, [title]] of Object.entries(SCREENS)) if (title) nav.append(make("a", { href: `#/${name}`, "data-screen": name }, title));
     if (this.served) this.backend = new ServerBackend(new URLSearchParams(location.search).get("token") || "", data.limits);
     else {
       this.backend = new PageBackend(data.precomputed, (share, words) => this.progress(share, words));
@@ -25,25 +25,25 @@ class Lab {
       event.preventDefault();
       document.querySelector("td[tabindex='0']")?.focus();
     });
-    window.addEventListener("hashchange", () => { if (location.hash !== this.written) this.open(); });
+    window.addEventListener("hashchange", () => { if (location.hash !== this.ownAddress) this.open(); });
     this.open();
   }
 
-  // --- rooms and the address -------------------------------------------------------------------------------------
+  // --- screens and the address -------------------------------------------------------------------------------------
   async open() {
     const place = address.read(location.hash);
-    const name = place.room in ROOMS ? place.room : "try";
-    this.written = location.hash;
+    const name = place.screen in SCREENS ? place.screen : "try";
+    this.ownAddress = location.hash;
     if (name !== this.name) {
-      this.room?.close();
+      this.screen?.close();
       this.main.className = name;
       delete this.main.dataset.format;
       this.main.replaceChildren();
       this.name = name;
-      this.room = new ROOMS[name][1](this.main, this);
-      for (const link of document.querySelectorAll("[data-room]")) link.ariaCurrent = link.dataset.room === name ? "page" : null;
+      this.screen = new SCREENS[name][1](this.main, this);
+      for (const link of document.querySelectorAll("[data-screen]")) link.ariaCurrent = link.dataset.screen === name ? "page" : null;
     }
-    await this.room.open(place);
+    await this.screen.open(place);
     document.body.dataset.open = name; // for whoever waits until something is shown
   }
 
@@ -54,15 +54,15 @@ class Lab {
     } else location.hash = hash;
   }
 
-  address(room, state, more) {
+  address(screen, state, more) {
     if (!state) return;
-    this.written = address.write(room, state, more);
-    history.replaceState(null, "", this.written);
-    this.written = location.hash;
+    this.ownAddress = address.write(screen, state, more);
+    history.replaceState(null, "", this.ownAddress);
+    this.ownAddress = location.hash;
   }
 
-  // What a canvas inside another room may use: everything but the address; ``reset`` brings back what it began with.
-  forGuests(reset) {
+  // What a canvas inside another screen may use: everything but the address; ``reset`` brings back what it began with.
+  forInnerCanvas(reset) {
     return Object.assign(Object.create(this), { address: () => {}, go: reset });
   }
 

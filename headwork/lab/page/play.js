@@ -1,9 +1,9 @@
-// Stepping through, one cell of each card from left to right, and the keys of the room.
+// Stepping through, one cell of each card from left to right, and the keys of the screen.
 const PLAY_SECONDS = 2.5;
 
 class Player {
-  constructor(room) {
-    Object.assign(this, { room, timer: null, at: null });
+  constructor(screen) {
+    Object.assign(this, { screen, timer: null, at: null });
     this.button = make("button.play", { type: "button", title: "Step through, card by card: space plays, Page Down and Page Up step", onclick: () => this.toggle() }, "▶ Play");
     this.keys = (event) => this.shortcut(event);
     document.addEventListener("keydown", this.keys);
@@ -31,11 +31,11 @@ class Player {
   end() {
     this.pause();
     this.at = null;
-    for (const card of this.room.canvas.cards.values()) card.classList.remove("later");
+    for (const card of this.screen.canvas.cards.values()) card.classList.remove("later");
   }
 
   next(by) {
-    const { canvas, view, pinned } = this.room;
+    const { canvas, view, pinned } = this.screen;
     const steps = view.values.filter((value) => !value.input).sort((a, b) => a.column - b.column);
     this.at = (this.at ?? -1) + by;
     if (this.at >= steps.length || this.at < 0) return this.end();
@@ -45,22 +45,22 @@ class Player {
     const wanted = pinned?.[1].split(",").slice(-2).join(",");
     const index = cells.find((one) => one.split(",").slice(-2).join(",") === wanted) || cells[Math.min(1, cells.length - 1)];
     const td = canvas.cell(steps[this.at].path, index);
-    this.room.over = null;
+    this.screen.over = null;
     canvas.focus(td);
     td.closest(".card").scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
   shortcut(event) {
-    const { room } = this;
+    const { screen } = this;
     const typing = event.target.closest?.("input[type='text'], select, textarea");
     if ((event.ctrlKey || event.metaKey) && !typing && /^[zy]$/i.test(event.key)) {
       event.preventDefault();
-      if (event.key.toLowerCase() === "y" || event.shiftKey) room.step(room.redo, room.undo);
-      else room.step(room.undo, room.redo);
+      if (event.key.toLowerCase() === "y" || event.shiftKey) screen.step(screen.redo, screen.undo);
+      else screen.step(screen.undo, screen.redo);
     }
-    if (typing || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("td")?.contains(room.canvas.editor)) return;
+    if (typing || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("td")?.contains(screen.canvas.editor)) return;
     if (event.key === " " && !event.target.closest?.("button, summary, input, a")) { event.preventDefault(); this.toggle(); }
     else if (event.key === "PageDown" || event.key === "PageUp") { event.preventDefault(); this.next(event.key === "PageDown" ? 1 : -1); }
-    else if (event.key === "Escape") { this.end(); room.canvas.complain(null); }
+    else if (event.key === "Escape") { this.end(); screen.canvas.showError(null); }
   }
 }

@@ -1,12 +1,12 @@
-// The room where one practises: a question with its numbers, cells to fill in, and a check that finds the first wrong
-// step and says why. Python draws, reads and marks; here it is shown and kept.
+// The screen where one practises: a question with its numbers, cells to fill in, and a check that finds the first wrong
+// step and says why. Python draws, reads and marks; here it is shown and saved.
 const LEVELS = ["correct or not", "where", "why"]; // how much a check tells; the correct step is asked for by itself
 const MORE_WORDS = ["Where?", "Why?", "Show the correct step"];
 
 // One step to fill in: grids of cells, or a text where the shape is part of the question.
 class StepCard {
-  constructor(room, field) {
-    Object.assign(this, { room, field, latest: new Latest(room.lab.backend), level: 0 });
+  constructor(screen, field) {
+    Object.assign(this, { screen, field, latest: new LatestOnly(screen.lab.backend), level: 0 });
     this.about = make("small");
     this.place = make("div.grids");
     this.status = make("p.check");
@@ -15,23 +15,23 @@ class StepCard {
     const symbol = make("span.symbol");
     symbol.innerHTML = field.symbol; // MathML that Python made of the card
     this.root = make("section.step", { "aria-label": field.name }, make("h3", {}, field.name, symbol, this.about, this.mode), make("div.body", {}, make("div", {}, this.place, this.status), this.feedback));
-    this.entries = this.kept();
+    this.entries = this.savedEntries();
     this.draw();
   }
 
   // What the progress holds for this step: entries of its size, or a text, which may have any shape.
-  kept() {
+  savedEntries() {
     const { name, size } = this.field;
-    const kept = this.room.answers[name];
-    if (!size || typeof kept === "string") return typeof kept === "string" ? kept : "";
-    return Array.isArray(kept) && kept.length === size ? [...kept] : Array(size).fill("");
+    const saved = this.screen.answers[name];
+    if (!size || typeof saved === "string") return typeof saved === "string" ? saved : "";
+    return Array.isArray(saved) && saved.length === size ? [...saved] : Array(size).fill("");
   }
 
   get isText() { return typeof this.entries === "string"; }
 
   // Cells into text and back; a text of another shape stays one.
   async switchMode() {
-    const answer = await this.latest.ask("filled", this.asked(this.isText ? { text: this.entries } : { entries: this.entries }));
+    const answer = await this.latest.ask("filled", this.request(this.isText ? { text: this.entries } : { entries: this.entries }));
     if (!answer) return;
     if (answer.error) return this.say(answer.error.message, true);
     this.entries = this.isText ? answer.entries : answer.text;
@@ -40,18 +40,18 @@ class StepCard {
     this.root.querySelector("textarea, .cells input").focus();
   }
 
-  asked(more) { return { ...this.room.exercise, step: this.field.name, tokens_as: this.room.tokens, ...more }; }
+  request(more) { return { ...this.screen.exercise, step: this.field.name, tokens_as: this.screen.tokens, ...more }; }
 
   say(words, bad = false) {
     this.status.textContent = words;
     this.status.classList.toggle("bad", bad);
-    if (bad) this.room.lab.announce(words);
+    if (bad) this.screen.lab.announce(words);
   }
 
   // --- cells ------------------------------------------------------------------------------------------------------
   draw() {
     const { name, size, points, about, matrices } = this.field;
-    const tokens = this.room.tokens;
+    const tokens = this.screen.tokens;
     this.about.textContent = `${about[tokens]}${points ? `, ${points} point${points === 1 ? "" : "s"}` : ""}`;
     this.cells = new Map();
     this.mode.textContent = this.isText ? "as cells" : "as text";
@@ -78,7 +78,7 @@ class StepCard {
   changed(number) {
     if (number !== undefined) this.cells.get(number).classList.remove("wrong");
     this.root.classList.add("stale");
-    this.room.changed();
+    this.screen.changed();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.read({}), 250);
   }
@@ -95,7 +95,7 @@ class StepCard {
   // How many entries there are, and which cannot be read: said beside the cells. What does not fit changes nothing, but
   // can be kept: the check knows why a shape is wrong.
   async read({ text = "", at = 0 }) {
-    const answer = await this.latest.ask("filled", this.asked(this.isText ? { entries: this.entries } : { entries: this.entries, text, at }));
+    const answer = await this.latest.ask("filled", this.request(this.isText ? { entries: this.entries } : { entries: this.entries, text, at }));
     if (!answer) return;
     const odd = new Set(answer.odd);
     for (const [number, cell] of this.cells) cell.classList.toggle("odd", odd.has(number));
@@ -109,7 +109,7 @@ class StepCard {
     this.fill();
     for (const cell of this.cells.values()) cell.classList.remove("wrong");
     this.root.classList.add("stale");
-    this.room.changed();
+    this.screen.changed();
   }
 
   // --- what the check said ----------------------------------------------------------------------------------------
@@ -131,17 +131,17 @@ class StepCard {
     const lines = make("dl");
     for (const [label, sentence] of step.lines) lines.append(make("dt", {}, label), make("dd", {}, sentence));
     if (step.lines.length) this.feedback.append(lines);
-    if (step.good === false && level < this.room.mostHints) this.feedback.append(make("button", { type: "button", onclick: () => this.room.tellMore(this, level + 1) }, MORE_WORDS[level]));
+    if (step.good === false && level < this.screen.maxHints) this.feedback.append(make("button", { type: "button", onclick: () => this.screen.showMoreHints(this, level + 1) }, MORE_WORDS[level]));
   }
 
   // The first cell to look at again.
   focus() { (this.root.querySelector("input.wrong") || this.root.querySelector("input, textarea"))?.focus({ preventScroll: true }); }
 }
 
-class PractiseRoom {
+class PractiseScreen {
   constructor(root, lab) {
-    Object.assign(this, { root, lab, progress: new Progress(), list: [], at: 0, cards: [], level: 2, mostHints: 3, title: "", answers: {} });
-    this.checking = new Latest(lab.backend);
+    Object.assign(this, { root, lab, progress: new Progress(), list: [], at: 0, cards: [], level: 2, maxHints: 3, title: "", answers: {} });
+    this.checking = new LatestOnly(lab.backend);
     this.bar = make("div.controls");
     this.sheet = make("nav.sheet", { "aria-label": "Exercises of the sheet", hidden: true });
     this.question = make("section.question", { "aria-label": "Question", tabIndex: -1 });
@@ -165,20 +165,20 @@ class PractiseRoom {
     this.seed = make("input.seed", { type: "text", inputMode: "numeric", maxLength: 15, onchange: () => (/^\d{1,15}$/.test(this.seed.value) ? go({ seed: Number(this.seed.value) }) : this.showControls()) });
     const step = (by, sign, words) => make("button", { type: "button", "aria-label": words, title: words, onclick: () => go({ seed: Math.max(0, this.exercise.seed + by) }) }, sign);
     this.chosen = make("span.group.drawn", {}, this.picker, this.difficulty, make("span.group", {}, make("label", {}, "Variant ", this.seed), step(-1, "‹", "The variant before"), step(1, "›", "The next variant: other numbers")));
-    this.turn = choices("tokens", "Tokens are", [["rows", "tokens as rows"], ["columns", "as columns"]], (value) => this.setTokens(value));
-    this.levels = choices("level", "A check tells", LEVELS.map((words, i) => [String(i), words]), (value) => { this.level = this.wished = Number(value); if (this.checked) this.check(); });
-    this.bar.append(this.chosen, this.turn, make("span.group.tells", {}, make("span.hint", {}, "Check tells"), this.levels));
+    this.tokensChoice = choices("tokens", "Tokens are", [["rows", "tokens as rows"], ["columns", "as columns"]], (value) => this.setTokens(value));
+    this.levels = choices("level", "A check tells", LEVELS.map((words, i) => [String(i), words]), (value) => { this.level = this.chosenLevel = Number(value); if (this.checked) this.check(); });
+    this.bar.append(this.chosen, this.tokensChoice, make("span.group.tells", {}, make("span.hint", {}, "Check tells"), this.levels));
   }
 
   makeCheck() {
     const button = (words, action, title = "") => make("button", { type: "button", title, onclick: action }, words);
     this.checkButton = button("Check", (event) => this.check(event.detail === 0), "Ctrl+Enter");
     this.checkButton.className = "primary";
-    this.again = button("Try again", () => this.tryAgain(), "Empty all cells, with the same numbers");
-    this.next = button("Next variant", () => this.onward());
+    this.tryAgainButton = button("Try again", () => this.tryAgain(), "Empty all cells, with the same numbers");
+    this.nextButton = button("Next variant", () => this.showNextExercise());
     this.summary = make("p.summary");
-    this.live = make("a", { hidden: true }, "See every number of it live");
-    return make("div.check-bar", {}, make("div.line", {}, this.checkButton, make("div.said", {}, this.summary, this.live), make("span.group", {}, this.again, this.next)));
+    this.liveLink = make("a", { hidden: true }, "See every number of it live");
+    return make("div.check-bar", {}, make("div.line", {}, this.checkButton, make("div.said", {}, this.summary, this.liveLink), make("span.group", {}, this.tryAgainButton, this.nextButton)));
   }
 
   showControls() {
@@ -187,16 +187,16 @@ class PractiseRoom {
     this.seed.value = seed;
     const set = (group, value) => { for (const radio of group.querySelectorAll("input")) radio.checked = radio.value === String(value); };
     set(this.difficulty, difficulty);
-    set(this.turn, this.tokens);
+    set(this.tokensChoice, this.tokens);
     set(this.levels, this.level);
-    this.levels.querySelectorAll("input").forEach((radio, i) => { radio.disabled = i > this.mostHints; });
+    this.levels.querySelectorAll("input").forEach((radio, i) => { radio.disabled = i > this.maxHints; });
     const sheet = this.list.length > 1 || this.title;
     this.chosen.hidden = Boolean(sheet);
     this.sheet.hidden = !sheet;
     if (sheet) this.showSheet();
     for (const option of this.picker.options) option.textContent = option.value.replaceAll("-", " ") + (this.progress.solved(option.value) ? " ✓" : "");
-    this.next.textContent = this.at < this.list.length - 1 ? "Next exercise" : sheet ? "To the first" : "Next variant";
-    this.next.hidden = Boolean(sheet) && this.list.length === 1;
+    this.nextButton.textContent = this.at < this.list.length - 1 ? "Next exercise" : sheet ? "To the first" : "Next variant";
+    this.nextButton.hidden = Boolean(sheet) && this.list.length === 1;
   }
 
   showSheet() {
@@ -219,7 +219,7 @@ class PractiseRoom {
   // #/practise/KIND/VARIANT/DIFFICULTY, several joined by +, with ~title and ~hints.
   async open({ rest, more = {} }) {
     const { kinds = [], first, error } = await this.lab.once("kinds");
-    if (error) return this.refuse(error.message);
+    if (error) return this.showError(error.message);
     this.fillPicker(kinds);
     const whole = (text, otherwise) => (/^\d{1,15}$/.test(text || "") ? Number(text) : otherwise);
     const read = (part) => {
@@ -228,15 +228,15 @@ class PractiseRoom {
     };
     this.list = (rest || this.progress.last || Progress.key(first)).split("+").slice(0, 100).map(read);
     this.title = (more.title || "").slice(0, 100);
-    this.mostHints = Math.min(3, whole(more.hints, 3));
-    this.level = Math.min(this.wished ?? 2, this.mostHints);
+    this.maxHints = Math.min(3, whole(more.hints, 3));
+    this.level = Math.min(this.chosenLevel ?? 2, this.maxHints);
     await this.choose(0);
   }
 
   async choose(at) {
     this.at = at;
     this.undo = null;
-    this.again.textContent = "Try again";
+    this.tryAgainButton.textContent = "Try again";
     window.scrollTo(0, 0);
     await this.show();
   }
@@ -250,23 +250,23 @@ class PractiseRoom {
     const data = await this.lab.backend.call("exercise", exercise);
     if (exercise !== this.exercise) return; // another was chosen meanwhile
     this.loading = this.steps.inert = false;
-    if (data.error) return this.refuse(data.error.message);
+    if (data.error) return this.showError(data.error.message);
     this.full = data.points;
     const given = make("div.given");
     given.innerHTML = data.given; // made by Python, of a drawn exercise
     this.question.replaceChildren(make("h1", {}, data.title), make("p.asked", {}, data.asked), given, ...data.notes.map((words) => make("p.hint", {}, words)));
     this.answers = structuredClone(this.progress.get(exercise).answers);
-    this.turn.hidden = !data.fields.some((field) => field.turns);
+    this.tokensChoice.hidden = !data.fields.some((field) => field.turns);
     this.cards = data.fields.map((field) => new StepCard(this, field));
     this.steps.replaceChildren(...this.cards.map((card) => card.root));
-    this.live.hidden = true;
+    this.liveLink.hidden = true;
     this.say("Fill in what you have, one step or all. Check finds the first wrong step and says why.", false, true);
     if (this.list.length === 1) this.progress.last = Progress.key(exercise);
     this.panels.show();
     this.lab.backend.ready.then(() => this.lab.backend.call("check", { ...exercise, answers: {}, hint: 0 })); // so that the first check is quick
   }
 
-  refuse(message) {
+  showError(message) {
     this.cards = [];
     this.question.replaceChildren(make("h1", {}, "Practise"), make("p", { role: "alert" }, message), make("p", {}, make("a", { href: "#/practise/self-attention/1/1" }, "Begin with self-attention")));
     this.steps.replaceChildren();
@@ -284,7 +284,7 @@ class PractiseRoom {
   changed() {
     this.answers = Object.fromEntries(this.cards.map((card) => [card.field.name, card.entries]));
     this.undo = null;
-    this.again.textContent = "Try again";
+    this.tryAgainButton.textContent = "Try again";
     this.progress.set(this.exercise, { answers: structuredClone(this.answers) });
   }
 
@@ -301,17 +301,17 @@ class PractiseRoom {
     const before = this.undo;
     const now = Object.fromEntries(this.cards.map((card) => [card.field.name, card.entries]));
     this.answers = before || {};
-    for (const card of this.cards) { card.entries = card.kept(); card.draw(); card.clear(); card.status.textContent = ""; }
+    for (const card of this.cards) { card.entries = card.savedEntries(); card.draw(); card.clear(); card.status.textContent = ""; }
     this.changed();
     this.checked = false;
-    this.live.hidden = true;
+    this.liveLink.hidden = true;
     this.undo = before ? null : now;
-    this.again.textContent = before ? "Try again" : "Bring back";
+    this.tryAgainButton.textContent = before ? "Try again" : "Bring back";
     this.say(before ? "" : "Empty again: the same question, from the beginning.");
     this.lab.announce(this.summary.textContent);
   }
 
-  onward() {
+  showNextExercise() {
     if (this.list.length > 1) return this.choose((this.at + 1) % this.list.length).then(() => this.question.focus());
     this.lab.go(`#/practise/${Progress.key({ ...this.exercise, seed: this.exercise.seed + 1 })}`);
   }
@@ -328,15 +328,15 @@ class PractiseRoom {
     if (!answer || exercise !== this.exercise) return;
     if (answer.error) { this.say(answer.error.message, true); this.lab.announce(answer.error.message); return; }
     this.checked = true;
-    const kept = this.progress.get(exercise);
-    this.progress.set(exercise, { points: Math.max(answer.points, kept.points ?? 0), full: answer.full, checks: kept.checks + 1 });
+    const saved = this.progress.get(exercise);
+    this.progress.set(exercise, { points: Math.max(answer.points, saved.points ?? 0), full: answer.full, checks: saved.checks + 1 });
     const first = this.showSteps(answer, level);
     const words = answer.all_correct ? `All correct: ${answer.points} of ${answer.full} points.` : `${answer.points} of ${answer.full} points. ${answer.next}`;
     this.say(words);
     const why = answer.steps.find((step) => step.step === answer.first_wrong)?.lines.map((line) => line.join(": ")).join(". ");
     this.lab.announce(`${words} ${why || ""}`);
-    this.live.hidden = !answer.state;
-    if (answer.state) this.live.href = address.write("try", answer.state);
+    this.liveLink.hidden = !answer.state;
+    if (answer.state) this.liveLink.href = address.write("try", answer.state);
     this.showControls();
     this.panels.show();
     if (!first) return;
@@ -358,7 +358,7 @@ class PractiseRoom {
   }
 
   // More about one step, and only about that one.
-  async tellMore(card, level) {
+  async showMoreHints(card, level) {
     const answer = await this.ask(level);
     if (!answer || answer.error || !this.cards.includes(card)) return;
     const step = answer.steps.find((one) => one.step === card.field.name) || answer.steps[0];

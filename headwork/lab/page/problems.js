@@ -1,5 +1,5 @@
 // The problems: hand-outs by question, search, the answer first, and the steps live on a canvas below.
-class ProblemsRoom {
+class ProblemsScreen {
   constructor(root, lab) {
     Object.assign(this, { root, lab });
     this.search = make("input", { type: "search", placeholder: "Search questions", "aria-label": "Search questions", oninput: () => this.filter() });
@@ -76,16 +76,16 @@ class ProblemsRoom {
     const show = (state) => {
       current = state;
       for (const [i, button] of [...choices.children].entries()) button.ariaPressed = String(states[i] === state);
-      return this.room.open({ rest: state.mechanism, state, more: { show: state.exact ? "both" : "" } });
+      return this.screen.open({ rest: state.mechanism, state, more: { show: state.exact ? "both" : "" } });
     };
     states.forEach((state, i) => choices.append(make("button", { type: "button", onclick: () => show(state) }, `${i + 1}. ${state.mechanism.replaceAll("-", " ")}`)));
     if (states.length > 1) place.append(choices);
     place.append(root);
-    this.room = new TryRoom(root, this.lab.forGuests(() => show(current)));
+    this.screen = new TryScreen(root, this.lab.forInnerCanvas(() => show(current)));
     show(states[0]);
     return place;
   }
 
-  closeCanvas() { this.room?.close(); this.room = null; }
+  closeCanvas() { this.screen?.close(); this.screen = null; }
   close() { this.closeCanvas(); }
 }

@@ -6,13 +6,13 @@ const PROGRESS = { key: "headwork practise", most: 500, largest: 2_000_000, cell
 class Progress {
   constructor() {
     this.exercises = new Map(); // by "kind/seed/difficulty": { answers, points, full, checks }
-    Object.assign(this, { student: "", columns: false, last: "", works: true });
+    Object.assign(this, { student: "", columns: false, last: "", canStore: true });
     try {
       const text = localStorage.getItem(PROGRESS.key);
       if (text) this.read(JSON.parse(text));
       localStorage.setItem(PROGRESS.key, text || JSON.stringify(this.data()));
     } catch (error) {
-      if (!(error instanceof SyntaxError || error instanceof TypeError)) this.works = false;
+      if (!(error instanceof SyntaxError || error instanceof TypeError)) this.canStore = false;
     }
   }
 
@@ -33,8 +33,8 @@ class Progress {
   solved(kind) { return [...this.exercises].some(([key, one]) => key.startsWith(`${kind}/`) && one.full && one.points === one.full); }
 
   save() {
-    if (!this.works) return;
-    try { localStorage.setItem(PROGRESS.key, JSON.stringify(this.data())); } catch { this.works = false; }
+    if (!this.canStore) return;
+    try { localStorage.setItem(PROGRESS.key, JSON.stringify(this.data())); } catch { this.canStore = false; }
   }
 
   forget() {
@@ -80,10 +80,10 @@ function saveFile(name, text, type = "application/json") {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-// Below an exercise: handing it in, what was done so far, and a teacher's link. ``room`` is the PractiseRoom.
+// Below an exercise: handing it in, what was done so far, and a teacher's link. ``screen`` is the PractiseScreen.
 class PracticePanels {
-  constructor(room) {
-    Object.assign(this, { room, lab: room.lab, progress: room.progress, sheet: [] });
+  constructor(screen) {
+    Object.assign(this, { screen, lab: screen.lab, progress: screen.progress, sheet: [] });
     const panel = (title, ...children) => make("details.drawer", {}, make("summary", {}, title), ...children);
     this.root = make("div.drawers", {}, panel("Hand it in", ...this.handIn()), panel("Your progress", ...this.done()), panel("For teachers: a link to exercises", ...this.teach()));
     this.root.addEventListener("toggle", () => this.show(), true);
@@ -102,27 +102,27 @@ class PracticePanels {
   // --- the answer file --------------------------------------------------------------------------------------------
   handIn() {
     this.name = make("input", { type: "text", maxLength: 100, autocomplete: "username", value: this.progress.student, oninput: () => { this.progress.student = this.name.value; this.progress.save(); } });
-    this.saved = make("p.hint", { role: "status" });
+    this.savedLine = make("p.hint", { role: "status" });
     return [
       make("p", {}, "The answer file holds what you filled in, for whoever marks it. It can be opened here again."),
       make("p", {}, make("label", {}, "Your name or ID ", this.name), " ", make("button.primary", { type: "button", onclick: () => this.saveAnswer() }, "Save the answer file")),
-      this.saved,
+      this.savedLine,
     ];
   }
 
   async saveAnswer() {
-    const { list, tokens, title } = this.room;
+    const { list, tokens, title } = this.screen;
     const exercises = list.map((one) => ({ ...one, answers: this.progress.get(one).answers }));
     const file = await this.lab.backend.call("answer_file", { exercises, student: this.name.value, sheet: title, tokens_as: tokens });
-    if (file.error) return this.say(this.saved, file.error.message, true);
+    if (file.error) return this.say(this.savedLine, file.error.message, true);
     saveFile(file.name, file.text, "application/toml");
-    this.say(this.saved, `Saved as ${file.name} where your browser puts downloads. ${file.next}`);
+    this.say(this.savedLine, `Saved as ${file.name} where your browser puts downloads. ${file.next}`);
   }
 
   // --- progress ---------------------------------------------------------------------------------------------------
   done() {
     this.list = make("ul.done");
-    this.kept = make("p.hint", { role: "status" });
+    this.progressLine = make("p.hint", { role: "status" });
     this.file = make("input.spoken", { type: "file", accept: ".json,.toml", id: "practice-file", onchange: () => this.open(this.file.files[0]) });
     return [
       this.list,
@@ -130,7 +130,7 @@ class PracticePanels {
         make("button", { type: "button", onclick: () => saveFile("headwork-progress.json", JSON.stringify(this.progress.data(), null, 1)) }, "Export"), " ",
         this.file, make("label.button", { for: "practice-file" }, "Import progress or an answer file"), " ",
         make("button", { type: "button", onclick: () => this.forget() }, "Forget all")),
-      this.kept,
+      this.progressLine,
     ];
   }
 
@@ -142,72 +142,72 @@ class PracticePanels {
       return make("li", {}, make("a", { href: `#/practise/${key}` }, Progress.words({ kind, seed, difficulty })), ` ${words}${full && points === full ? " ✓" : ""}`);
     });
     this.list.replaceChildren(...(items.length ? items : [make("li", {}, "Nothing yet: fill in a step and check it.")]));
-    if (!this.kept.textContent || !progress.works) this.say(this.kept, progress.works ? "Kept by this browser, on this computer only." : "This browser keeps nothing for this page (a page opened as a file, or private browsing): export your progress before you close it.", !progress.works);
+    if (!this.progressLine.textContent || !progress.canStore) this.say(this.progressLine, progress.canStore ? "Kept by this browser, on this computer only." : "This browser keeps nothing for this page (a page opened as a file, or private browsing): export your progress before you close it.", !progress.canStore);
   }
 
   forget() {
     this.progress.forget();
-    this.say(this.kept, "Forgotten.");
+    this.say(this.progressLine, "Forgotten.");
     this.showDone();
-    this.room.show();
+    this.screen.show();
   }
 
   async open(file) {
     this.file.value = "";
     if (!file) return;
-    if (file.size > PROGRESS.largest) return this.say(this.kept, `${file.name}: ${file.size.toLocaleString("en")} bytes; at most ${PROGRESS.largest.toLocaleString("en")} are read.`, true);
+    if (file.size > PROGRESS.largest) return this.say(this.progressLine, `${file.name}: ${file.size.toLocaleString("en")} bytes; at most ${PROGRESS.largest.toLocaleString("en")} are read.`, true);
     const text = await file.text();
     try {
       if (/\.toml$/i.test(file.name)) await this.openAnswer(text);
       else {
         const count = this.progress.read(JSON.parse(text));
         this.progress.save();
-        this.say(this.kept, `${file.name}: ${count === 1 ? "1 exercise" : `${count} exercises`} read.`);
+        this.say(this.progressLine, `${file.name}: ${count === 1 ? "1 exercise" : `${count} exercises`} read.`);
         this.name.value = this.progress.student;
-        await this.room.show();
+        await this.screen.show();
       }
     } catch (error) {
-      this.say(this.kept, `${file.name}: ${error.words || "this is no progress that Headwork exported"}; nothing was changed.`, true);
+      this.say(this.progressLine, `${file.name}: ${error.words || "this is no progress that Headwork exported"}; nothing was changed.`, true);
     }
     this.showDone();
   }
 
   async openAnswer(text) {
-    const found = await this.lab.backend.call("read_answer_file", { text });
-    if (found.error) throw Object.assign(new Error(), { words: found.error.message });
-    for (const { answers, ...exercise } of found.exercises) this.progress.set(exercise, { answers });
-    Object.assign(this.progress, { student: found.student || this.progress.student, columns: found.tokens_as === "columns" });
+    const answer = await this.lab.backend.call("read_answer_file", { text });
+    if (answer.error) throw Object.assign(new Error(), { words: answer.error.message });
+    for (const { answers, ...exercise } of answer.exercises) this.progress.set(exercise, { answers });
+    Object.assign(this.progress, { student: answer.student || this.progress.student, columns: answer.tokens_as === "columns" });
     this.name.value = this.progress.student;
     this.progress.save();
-    this.say(this.kept, "The answer file is open again.");
-    this.lab.go(`#/practise/${found.exercises.map(Progress.key).join("+")}`, true);
+    this.say(this.progressLine, "The answer file is open again.");
+    this.lab.go(`#/practise/${answer.exercises.map(Progress.key).join("+")}`, true);
   }
 
   // --- a teacher's link -------------------------------------------------------------------------------------------
   teach() {
     this.chosen = make("ol.chosen");
     this.title = make("input", { type: "text", maxLength: 100, placeholder: "Sheet 3", oninput: () => this.showSheet() });
-    this.most = make("select", { onchange: () => this.showSheet() }, ...[["", "the correct step"], ["2", "why it is wrong"], ["1", "where it is wrong"], ["0", "correct or not"]].map(([value, words]) => make("option", { value }, words)));
+    this.hintLimit = make("select", { onchange: () => this.showSheet() }, ...[["", "the correct step"], ["2", "why it is wrong"], ["1", "where it is wrong"], ["0", "correct or not"]].map(([value, words]) => make("option", { value }, words)));
     this.link = make("input.link", { type: "text", readOnly: true, "aria-label": "Link for students", onfocus: () => this.link.select() });
     this.linkStatus = make("p.hint", { role: "status" });
-    const add = () => { this.sheet.push({ ...this.room.exercise }); this.showSheet(); };
+    const add = () => { this.sheet.push({ ...this.screen.exercise }); this.showSheet(); };
     return [
       make("p", {}, "A link opens this exercise in this variant. For a sheet of several, add one, choose the next above, add it too."),
       make("p", {}, make("button", { type: "button", onclick: add }, "Add this exercise to a sheet")),
       this.chosen,
-      make("p", {}, make("label", {}, "Title ", this.title), " ", make("label", {}, "Hints go up to ", this.most)),
+      make("p", {}, make("label", {}, "Title ", this.title), " ", make("label", {}, "Hints go up to ", this.hintLimit)),
       make("p.copy-link", {}, this.link, " ", make("button.primary", { type: "button", onclick: () => this.copyLink() }, "Copy the link"), " ", make("button", { type: "button", onclick: () => this.saveKey() }, "Save the key")),
       this.linkStatus,
       make("p.hint", {}, "Marks of this page are for practice: whoever opens a page that marks can find the key in it. For grades, collect the answer files and mark them with headwork grade."),
     ];
   }
 
-  get linked() { return this.sheet.length ? this.sheet : [this.room.exercise]; }
+  get linked() { return this.sheet.length ? this.sheet : [this.screen.exercise]; }
 
   showSheet() {
-    if (!this.room.exercise) return;
+    if (!this.screen.exercise) return;
     this.chosen.replaceChildren(...this.sheet.map((one, i) => make("li", {}, `${Progress.words(one)} `, make("button", { type: "button", "aria-label": `Remove ${i + 1}`, onclick: () => { this.sheet.splice(i, 1); this.showSheet(); } }, "−"))));
-    const more = new URLSearchParams(Object.entries({ "~title": this.title.value.trim(), "~hints": this.most.value }).filter(([, value]) => value));
+    const more = new URLSearchParams(Object.entries({ "~title": this.title.value.trim(), "~hints": this.hintLimit.value }).filter(([, value]) => value));
     const hash = `#/practise/${this.linked.map(Progress.key).join("+")}${[...more].length ? `?${more}` : ""}`;
     this.link.value = this.lab.served ? `course.html${hash}` : location.href.split("#")[0] + hash;
   }

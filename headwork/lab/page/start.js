@@ -1,5 +1,5 @@
 // The start page: one sentence, one picture, a few doors.
-class StartRoom {
+class StartScreen {
   constructor(root, lab) {
     const door = (href, title, words) => make("a.door", { href }, make("b", {}, title), make("span", {}, words));
     const picture = make("div.picture", { "aria-hidden": "true", onclick: () => lab.go("#/try") });

@@ -1,12 +1,12 @@
-// The room where one tries things: controls, the canvas, and below it what is seen now.
-const VIEWS = ["decimal", "exact", "both"];
+// The screen where one tries things: controls, the canvas, and below it what is seen now.
+const NUMBER_FORMATS = ["decimal", "exact", "both"];
 
-class TryRoom {
+class TryScreen {
   constructor(root, lab) {
-    Object.assign(this, { root, lab, undo: [], redo: [], pinned: null, over: null, format: "decimal" });
-    this.explaining = new Latest(lab.backend);
-    this.pointing = new Latest(lab.backend);
-    this.charting = new Latest(lab.backend);
+    Object.assign(this, { root, lab, undo: [], redo: [], pinned: null, hovered: null, format: "decimal" });
+    this.explainCalls = new LatestOnly(lab.backend);
+    this.cellCalls = new LatestOnly(lab.backend);
+    this.chartCalls = new LatestOnly(lab.backend);
     this.bar = make("div.controls");
     this.flowRoot = make("div", { id: "canvas" });
     this.panel = this.makePanel();
@@ -27,7 +27,7 @@ class TryRoom {
     this.pointOut = state ? "" : example.point;
     this.undo = [];
     this.redo = [];
-    this.setFormat(VIEWS.includes(more.show) ? more.show : example.state.exact ? "both" : "decimal");
+    this.setFormat(NUMBER_FORMATS.includes(more.show) ? more.show : example.state.exact ? "both" : "decimal");
     const fresh = state || structuredClone(example.state);
     this.pinned = more.at ? more.at.split("|") : look || example.look;
     await this.change({ ...fresh, ...(this.format === "decimal" ? {} : { exact: true }) }, { keep: false, opening: true });
@@ -42,29 +42,29 @@ class TryRoom {
   }
 
   // --- one change of the state --------------------------------------------------------------------------------
-  // ``same`` names what is being changed, so that a drag or a word typed letter by letter is one step to undo.
-  async change(state, { keep = true, same = "", call = "explain", request = null, opening = false, quiet = false } = {}) {
-    const before = this.base();
-    const step = keep && this.state && !(same && same === this.lastSame);
+  // ``edited`` names what is being changed, so that a drag or a word typed letter by letter is one step to undo.
+  async change(state, { keep = true, edited = "", call = "explain", request = null, opening = false, quiet = false } = {}) {
+    const before = this.latestState();
+    const step = keep && this.state && !(edited && edited === this.lastEdited);
     if (step) {
       this.undo.push(before); // at once: the next key may be undo
       this.redo = [];
     }
-    if (keep) this.lastSame = same;
-    this.wanted = state;
-    const answer = await this.explaining.ask(call, request || { state: this.asked(state) });
+    if (keep) this.lastEdited = edited;
+    this.nextState = state;
+    const answer = await this.explainCalls.ask(call, request || { state: this.stateToAsk(state) });
     if (answer === null) return null; // overtaken by a newer change
     if (answer.error) {
-      this.wanted = this.state;
+      this.nextState = this.state;
       if (step) this.undo.splice(this.undo.indexOf(before), 1);
       const { path, index, message } = answer.error;
-      this.canvas.complain(path, index ? index.join(",") : null, message);
+      this.canvas.showError(path, index ? index.join(",") : null, message);
       this.lab.announce(message);
       if (opening) this.lab.notice(message);
       return false;
     }
-    if (!quiet) this.canvas.complain(null);
-    if (call !== "explain") this.wanted = null;
+    if (!quiet) this.canvas.showError(null);
+    if (call !== "explain") this.nextState = null;
     this.state = { ...state, ...answer.state, ...(this.format === "decimal" ? {} : { exact: true }) };
     for (const part of ["edits", "options", "inputs"]) this.state[part] = answer.state[part] || {};
     this.view = answer;
@@ -76,14 +76,14 @@ class TryRoom {
     this.lab.announce(answer.sentence);
     this.warnings.replaceChildren(...answer.warnings.map((text) => make("li", {}, text)));
     this.warnings.hidden = answer.warnings.length === 0;
-    this.buttons();
+    this.updateButtons();
     this.lab.address("try", this.state, { show: this.format === "decimal" ? "" : this.format, at: this.pinned?.join("|") });
     await this.explainCell();
     return true;
   }
 
   // While something is dragged, decimals are enough.
-  asked(state) {
+  stateToAsk(state) {
     if (!this.dragging) return state;
     const { exact, ...quick } = state;
     return quick;
@@ -97,7 +97,7 @@ class TryRoom {
     return index.split(",").filter(Boolean).reduce((part, i) => part[i], input);
   }
 
-  base() { return structuredClone(this.wanted || this.state || null); }
+  latestState() { return structuredClone(this.nextState || this.state || null); }
 
   startEditing() { this.beforeEditing = this.state; }
 
@@ -115,19 +115,19 @@ class TryRoom {
     const before = this.beforeEditing;
     if (text === null) return this.change(before, { keep: false });
     const good = await this.set(path, index, text, `${path} ${index}`);
-    this.lastSame = "";
+    this.lastEdited = "";
     if (good === false) await this.change(before, { keep: false, quiet: true });
   }
 
-  set(path, index, text, same) {
-    const state = this.base();
+  set(path, index, text, edited) {
+    const state = this.latestState();
     if (state.inputs?.[path] === undefined) state.edits = { ...state.edits, [path]: { ...state.edits?.[path], [index]: text } };
     else {
       const at = index.split(",").filter(Boolean);
       if (!at.length) state.inputs[path] = text;
       else at.slice(0, -1).reduce((part, i) => part[i], state.inputs[path])[at.at(-1)] = text;
     }
-    return this.change(state, { same });
+    return this.change(state, { edited });
   }
 
   async undoEdit(path, index) {
@@ -154,14 +154,14 @@ class TryRoom {
       const isInput = place && this.state.inputs?.[place[0]] !== undefined;
       if (isInput) this.lastInput = place;
       if (!isInput || !this.pinned) this.pinned = place;
-      this.over = null;
+      this.hovered = null;
       this.lab.address("try", this.state, { show: this.format === "decimal" ? "" : this.format, at: this.pinned?.join("|") });
-    } else this.over = place;
+    } else this.hovered = place;
     this.explainCell(kind === "pin" && this.pinned === place); // of an input, what is said is what it changes
   }
 
   async explainCell(chosen = false) {
-    const place = this.over || this.pinned;
+    const place = this.hovered || this.pinned;
     const [path, index] = place || [];
     if (!place || !this.canvas.cell(path, index)) {
       this.canvas.mark(null);
@@ -170,7 +170,7 @@ class TryRoom {
       return;
     }
     this.marked = [path, index];
-    const answer = await this.pointing.ask("cell", { state: this.asked(this.state), path, index });
+    const answer = await this.cellCalls.ask("cell", { state: this.stateToAsk(this.state), path, index });
     if (!answer || answer.error || !this.canvas.cell(path, index)) return;
     this.canvas.mark(path, index, answer.sources);
     this.editText = [`${path} ${index}`, answer.edit];
@@ -179,7 +179,7 @@ class TryRoom {
     this.cellButtons.hidden = false;
     if (chosen) this.lab.announce(`${answer.numbers}. ${answer.words}`);
     this.unsetButton.hidden = !this.canvas.cell(path, index).classList.contains("edited");
-    if (!this.over) this.chart(path, index);
+    if (!this.hovered) this.chart(path, index);
   }
 
   // --- the small chart ---------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class TryRoom {
     if (!of || isInput || !this.lab.isReady) { this.chartBox.hidden = true; return; }
     const wait = this.lab.served ? 150 : 500;
     this.chartTimer = setTimeout(async () => {
-      const answer = await this.charting.ask("sensitivity", { state: this.state, path, index, of: of[0], of_index: of[1] });
+      const answer = await this.chartCalls.ask("sensitivity", { state: this.state, path, index, of: of[0], of_index: of[1] });
       if (!answer) return;
       this.chartBox.hidden = Boolean(answer.error) || answer.flat;
       if (!answer.error) this.drawChart(answer, of);
@@ -232,8 +232,8 @@ class TryRoom {
     const button = (label, words, action) => make("button", { type: "button", title: words, ...(/\w/.test(label) ? {} : { "aria-label": words }), onclick: action }, label);
     this.undoButton = button("↶", "Undo (Ctrl+Z)", () => this.step(this.undo, this.redo));
     this.redoButton = button("↷", "Redo (Ctrl+Y)", () => this.step(this.redo, this.undo));
-    this.sliderPlace = make("div.slider-place");
-    this.switch = make("fieldset.switches", {}, make("legend.spoken", {}, "Numbers as"), ...VIEWS.map((name) => make("label", {}, make("input", { type: "radio", name: "format", value: name, onchange: () => this.chooseFormat(name) }), make("span", {}, name))));
+    this.sliderBox = make("div.slider-place");
+    this.switch = make("fieldset.switches", {}, make("legend.spoken", {}, "Numbers as"), ...NUMBER_FORMATS.map((name) => make("label", {}, make("input", { type: "radio", name: "format", value: name, onchange: () => this.chooseFormat(name) }), make("span", {}, name))));
     this.options = make("div.options-menu");
     this.more = make("details.menu", {}, make("summary", {}, "More"), this.options);
     this.files = make("details.menu", {}, make("summary", {}, "Export"), make("div.options-menu"));
@@ -243,7 +243,7 @@ class TryRoom {
     });
     link.className = "link";
     const reset = button("Reset", "Back to the example", () => this.lab.go(`#/try/${this.picker.value}`, true));
-    this.bar.append(this.picker, this.sliderPlace, this.switch, this.player.button, make("span.group", {}, this.undoButton, this.redoButton, reset), make("span.group", {}, link, this.files, this.more));
+    this.bar.append(this.picker, this.sliderBox, this.switch, this.player.button, make("span.group", {}, this.undoButton, this.redoButton, reset), make("span.group", {}, link, this.files, this.more));
     for (const menu of [this.more, this.files]) menu.addEventListener("focusout", (event) => { if (event.relatedTarget && !menu.contains(event.relatedTarget)) menu.open = false; });
     document.addEventListener("click", (event) => { for (const menu of [this.more, this.files]) if (!menu.contains(event.target)) menu.open = false; });
     this.lab.capabilities().then(({ formats }) => {
@@ -251,17 +251,17 @@ class TryRoom {
     });
   }
 
-  buttons() {
+  updateButtons() {
     this.undoButton.disabled = !this.undo.length;
     this.redoButton.disabled = !this.redo.length;
   }
 
   async step(from, to) {
     if (!from.length || !this.canEdit()) return;
-    to.push(this.base()); // at once, so that undo pressed twice goes back twice
-    this.lastSame = "";
+    to.push(this.latestState()); // at once, so that undo pressed twice goes back twice
+    this.lastEdited = "";
     await this.change(from.pop(), { keep: false });
-    this.buttons();
+    this.updateButtons();
   }
 
   setFormat(name) {
@@ -283,9 +283,9 @@ class TryRoom {
     if (names !== this.optionNames) {
       this.optionNames = names;
       this.controls = new Map();
-      this.sliderPlace.replaceChildren();
+      this.sliderBox.replaceChildren();
       this.options.replaceChildren();
-      for (const option of options) (option.kind === "slider" ? this.sliderPlace : this.options).append(this.control(option));
+      for (const option of options) (option.kind === "slider" ? this.sliderBox : this.options).append(this.control(option));
       const digits = { name: "digits", kind: "number", value: String(this.state.digits ?? 4) };
       this.options.append(this.control(digits));
     }
@@ -294,8 +294,8 @@ class TryRoom {
 
   control(option) {
     const words = { beta: "β", convention: "matrices as", tokens_as: "tokens as", digits: "digits" }[option.name] || option.name.replaceAll("_", " ");
-    const set = (value, same = "") => {
-      const state = this.base();
+    const set = (value, edited = "") => {
+      const state = this.latestState();
       if (option.name === "tokens_as") return this.change(state, { call: "turned", request: { state, tokens_as: value } });
       if (value === "matrix") return this.change(state, { call: "mask_cells", request: { state, name: option.name } });
       if (option.name === "digits") state.digits = Number(value);
@@ -303,7 +303,7 @@ class TryRoom {
       else state.options[option.name] = value;
       if (["convention", "mask", "memory_mask", "heads"].includes(option.name)) state.edits = {};
       if (option.choices?.includes("matrix")) delete state.inputs[option.name]; // the cells that were typed
-      return this.change(state, { same });
+      return this.change(state, { edited });
     };
     if (option.kind === "slider") return this.slider(option, words, set);
     if (option.kind === "choice") {
@@ -324,15 +324,15 @@ class TryRoom {
     const release = () => {
       if (!this.dragging) return;
       this.dragging = false;
-      this.change(this.base(), { same: "slider" }).then(() => { this.lastSame = ""; });
+      this.change(this.latestState(), { edited: "slider" }).then(() => { this.lastEdited = ""; });
     };
     range.addEventListener("input", () => {
       if (!this.canEdit()) return;
       this.dragging = true;
       box.value = option.labels[range.value];
-      const state = this.base();
+      const state = this.latestState();
       state.options[option.name] = stops[range.value];
-      this.change(state, { same: "slider" });
+      this.change(state, { edited: "slider" });
     });
     range.addEventListener("change", release);
     box.addEventListener("change", async () => { if (await set(box.value.trim().replace("∞", "oo")) === false) box.value = option.labels[option.at]; });
@@ -352,10 +352,7 @@ class TryRoom {
     this.files.open = false;
     const answer = await this.lab.backend.call("export", { state: this.state, format });
     if (answer.error) return this.lab.notice(answer.error.message);
-    const content = answer.base64 ? Uint8Array.from(atob(answer.base64), (c) => c.charCodeAt(0)) : answer.text;
-    const link = make("a", { href: URL.createObjectURL(new Blob([content])), download: answer.name });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+    saveFile(answer.name, answer.base64 ? textToBytes(answer.base64) : answer.text, "");
     this.lab.notice(`Saved ${answer.name}.`);
   }
 }

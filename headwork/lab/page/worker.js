@@ -19,7 +19,7 @@ function unpack(archive) {
 }
 
 async function start({ files, base, empty }) {
-  const tell = (progress, words) => postMessage({ progress, words });
+  const report = (progress, words) => postMessage({ progress, words });
   const network = self.fetch.bind(self);
   const get = files ? (name) => unpacked(files[name]) : async (name) => new Uint8Array(await (await network(`${base}${name}`)).arrayBuffer());
   const asked = new Map();
@@ -39,11 +39,11 @@ async function start({ files, base, empty }) {
   python = await loadPyodide({ indexURL: INDEX, lockFileContents: LOCK, createPyodideModule });
   asked.clear();
   if (empty) return postMessage({ ready: true });
-  tell(0.6, "Python is here; numpy is next.");
+  report(0.6, "Python is here; numpy is next.");
   unpack(await get("site.zip"));
-  find = get;
+  getFile = get;
   answerText = python.runPython("from headwork.lab.calls import answer_text; answer_text");
-  tell(0.9, "Nearly there.");
+  report(0.9, "Nearly there.");
   python.runPython("from headwork.lab.calls import answer, example_state, FIRST; answer('explain', {'state': example_state(FIRST).as_data()})");
   postMessage({ ready: true });
   python.FS.writeFile("/lib/sympy.zip", await get("sympy.zip"));
@@ -59,8 +59,8 @@ self.addEventListener("message", async ({ data }) => {
   }
   await started; // the exact numbers come last
   try {
-    if (data.bring) bringing = (data.packed ? unpacked(data.packed) : find(data.bring)).then(unpack);
-    await bringing;
+    if (data.lazyFile) unpackingLazy = (data.packed ? unpacked(data.packed) : getFile(data.lazyFile)).then(unpack);
+    await unpackingLazy;
     postMessage({ id: data.id, answer: answerText(data.name, data.request) });
   } catch (error) { // nobody waits for ever
     const message = `This failed inside the page: ${String(error).trim().split("\n").at(-1).slice(0, 300)}`;
@@ -68,6 +68,6 @@ self.addEventListener("message", async ({ data }) => {
   }
 });
 let started = null;
-let bringing = null; // further modules, for calls that need them
-let find = null;
+let unpackingLazy = null; // further modules, for calls that need them
+let getFile = null;
 let answerText = null; // one proxy of Python's function, not one per call

@@ -68,7 +68,7 @@ def _sizes(
 ) -> Sizes | None:
     """The sizes for which to compile, or None where only the fused kernels will do."""
     weights = _weights(parameters)
-    alike = all(
+    fits = all(
         each is not None and (each.dtype, each.device) == (tokens.dtype, tokens.device) for each in weights
     )
     plain = (
@@ -77,7 +77,7 @@ def _sizes(
         and kernels.attention_kind == "softmax"
         and kernels.drop is no_dropout
     )
-    if not (plain and alike and tokens.dim() == 3 and tokens.device.type == "cpu" and tokens.dtype in REALS):
+    if not (plain and fits and tokens.dim() == 3 and tokens.device.type == "cpu" and tokens.dtype in REALS):
         return None
     if torch.compiler.is_exporting():  # an exported graph goes to other programs
         return None
@@ -122,9 +122,8 @@ def is_faster(config: VisionTransformerConfig) -> bool:
     block = map_tree(lambda _, leaf: torch.randn(leaf.shape, generator=draw).requires_grad_(), template)
     rows = torch.randn(TRIAL_IMAGES, tokens, config.width, generator=draw)
     names = ("heads", "normalisation", "activation", "epsilon")
-    options = {name: getattr(config, name) for name in names} | {
-        "kernels": FUSED.with_attention(config.attention)
-    }
+    options = {name: getattr(config, name) for name in names}
+    options["kernels"] = FUSED.with_attention(config.attention)
     sizes = _sizes(rows, block, **options)
     if sizes is None or config.dropout or not is_available(*sizes):
         return False

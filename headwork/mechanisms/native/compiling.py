@@ -92,8 +92,8 @@ def _compiled_path(name: str, command: list[str], sources: dict[str, bytes]) -> 
         folder = cache_folder() / "native"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _compile_lock(folder):
-            if (found := _read_verified(folder / f"{name}.so")) is not None:
-                return found
+            if (existing := _read_verified(folder / f"{name}.so")) is not None:
+                return existing
             binary = _compile(command, sources)
             # The digest comes last: a file without one does not count.
             write_atomic(folder / f"{name}.so", binary)
@@ -127,10 +127,10 @@ def _compile(command: list[str], sources: dict[str, bytes]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="headwork-native-") as folder:
         for name, content in sources.items():
             (Path(folder) / name).write_bytes(content)
-        done = _run([*command, SOURCES[0], "-o", "kernel.so"], folder)
-        if done.returncode:
-            lines = done.stderr.strip().splitlines()
-            raise UnavailableError(f"the C++ compiler failed: {lines[0] if lines else done.returncode}")
+        result = _run([*command, SOURCES[0], "-o", "kernel.so"], folder)
+        if result.returncode:
+            lines = result.stderr.strip().splitlines()
+            raise UnavailableError(f"the C++ compiler failed: {lines[0] if lines else result.returncode}")
         return (Path(folder) / "kernel.so").read_bytes()
 
 
@@ -151,8 +151,8 @@ def _processor() -> str:
     """The model and features of the processor, on which -march=native depends."""
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        wanted = ("model name", "model", "flags")
+        fields = ("model name", "model", "flags")
         return "\n".join(
-            next((x for x in lines if x.partition("\t")[0].strip() == name), "") for name in wanted
+            next((x for x in lines if x.partition("\t")[0].strip() == name), "") for name in fields
         )
     return platform.processor()

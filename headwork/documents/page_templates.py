@@ -10,7 +10,7 @@ from markupsafe import Markup
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-HERE = Path(__file__).parent / "formats"
+FORMATS = Path(__file__).parent / "formats"
 
 
 def script_data(data: Any) -> Markup:
@@ -25,17 +25,17 @@ def script_data(data: Any) -> Markup:
     return Markup(f'<script type="application/json">{text}</script>')
 
 
-def fill_in(template: str, **data: Any) -> Markup:
-    """One of the templates, everything but markup escaped."""
-    return Markup(_templates().get_template(template).render(**data))
+def render_template(template: str, folder: Path = FORMATS, **data: Any) -> Markup:
+    """One of the templates of a folder, everything but markup escaped."""
+    return Markup(_templates(folder).get_template(template).render(**data))
 
 
 @cache
-def _templates() -> "Environment":
+def _templates(folder: Path) -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
-        loader=FileSystemLoader(HERE),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -46,4 +46,4 @@ def _templates() -> "Environment":
 @cache
 def read_asset(name: str) -> Markup:
     """A style or script, to go into a page."""
-    return Markup((HERE / name).read_text(encoding="utf-8"))
+    return Markup((FORMATS / name).read_text(encoding="utf-8"))

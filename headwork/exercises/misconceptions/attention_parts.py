@@ -12,12 +12,12 @@ def row_sums(student: Any, run: RunView) -> str:
     """What the sums of the student's weights show."""
     matrix = student.reshape(-1, *student.shape[-2:])[0]
     rows, columns = matrix.sum(-1), matrix.sum(-2)
-    odd = int(np.argmax(np.abs(rows - 1)))
+    worst = int(np.argmax(np.abs(rows - 1)))
     if np.allclose(columns, 1, atol=0.02):
-        return f"column 0 of yours sums to {columns[0]:.3g}, row {odd} to {rows[odd]:.3g}"
+        return f"column 0 of yours sums to {columns[0]:.3g}, row {worst} to {rows[worst]:.3g}"
     if abs(matrix.sum() - 1) < 0.02:
-        return f"all your entries together sum to {matrix.sum():.3g}, row {odd} only to {rows[odd]:.3g}"
-    return f"row {odd} of yours sums to {rows[odd]:.4g}, not to 1"
+        return f"all your entries together sum to {matrix.sum():.3g}, row {worst} only to {rows[worst]:.3g}"
+    return f"row {worst} of yours sums to {rows[worst]:.4g}, not to 1"
 
 
 def scale(run: RunView) -> float:
@@ -30,12 +30,12 @@ def masked_scores(run: RunView) -> Any:
     return run.masked if run.has_step("masked") else run.scores
 
 
-def values(run: RunView) -> Any:
+def value_rows(run: RunView) -> Any:
     """The value rows; where there are no projections, the tokens themselves."""
     return run.value if run.has("value") or run.has_step("value") else run.tokens
 
 
-def mix(run: RunView, weights: Any, rows: Any) -> Any:
+def weighted_rows(run: RunView, weights: Any, rows: Any) -> Any:
     """Weights times rows; with heads, per head, and the output after W_o stays as it is."""
     if not run.has("heads"):
         return weights @ rows
@@ -55,7 +55,7 @@ def hardmax(scores: Any, axis: Any) -> Any:
     return normalise((np.abs(scores - scores.max(axis, keepdims=True)) < 1e-12).astype(float), axis)
 
 
-def over_axis(run: RunView, axis: Any) -> Any:
+def softmax_over(run: RunView, axis: Any) -> Any:
     """The softmax of the scores over any axes, in the limit beta = infinity where that is asked."""
     scores = masked_scores(run)
     return hardmax(scores, axis) if run.path.startswith("beta oo") else normalise(np.exp(scores), axis)
@@ -72,7 +72,7 @@ def causal_mask(run: RunView, diagonal: int = 0) -> Any:
     return np.tri(queries, keys, diagonal + keys - queries)
 
 
-def mask(run: RunView) -> Any:
+def visible_keys(run: RunView) -> Any:
     """1 where a query may attend, 0 where the key is hidden."""
     return causal_mask(run) if isinstance(run.mask, str) else run.mask
 

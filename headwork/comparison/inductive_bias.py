@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from headwork.comparison import accuracy, training
+from headwork.comparison import accuracy, experiment
 from headwork.comparison.accuracy import Accuracy, changes_sentence, leaders_sentence, mean_accuracies
+from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import Results, Section, classify, clauses, dodge_factor
-from headwork.comparison.training import Settings
+from headwork.comparison.section import Results, Section, clauses, dodge_factor, on_scale
 from headwork.data import Images, load_images
 from headwork.data.splits import permutation
 from headwork.documents import Figure
@@ -98,7 +98,7 @@ def image_measurement(
 ) -> Measurement:
     """Training on so many images; the largest number serves the row of best uses too."""
     full, steps, task = settings.full, settings.steps, TASKS[settings.full]
-    config = training.config(family, seed, steps) | {
+    config = experiment.run_config(family, seed, steps) | {
         "data": task.data,
         "count": count,
         "shuffle": SHUFFLE_SEED if shuffle else None,
@@ -140,18 +140,18 @@ def train_on_images(
     task = TASKS[full]
     images, labels, test_images, test_labels = image_tensors(task, count, seed, shuffle)
     keys = (seed, family, f"{task.data} {count} {shuffle}")
-    model = training.build_seeded(lambda: image_model(FAMILIES[family], task), *keys)
-    draw = training.generator(seed, "images", count)  # the same batches for every family
-    chosen = (torch.randint(0, count, (training.BATCH_SIZE,), generator=draw) for _ in range(steps))
+    model = experiment.build_seeded(lambda: image_model(FAMILIES[family], task), *keys)
+    rng = experiment.generator_from(seed, "images", count)  # the same batches for every family
+    chosen = (torch.randint(0, count, (experiment.BATCH_SIZE,), generator=rng) for _ in range(steps))
 
     def error() -> float:
         return equivariance_error(partial(features, model), test_images[:PROBE_IMAGES], task.margin)
 
     def accuracy(images: Tensor) -> float:
-        return training.evaluate(model, training.in_batches(images, test_labels))
+        return experiment.evaluate(model, experiment.in_batches(images, test_labels))
 
     error_before = error()
-    training.train(model, (((images[index],), labels[index]) for index in chosen), *keys, steps=steps)
+    experiment.train(model, (((images[index],), labels[index]) for index in chosen), *keys, steps=steps)
     return {
         "accuracy": accuracy(test_images),
         "tested": len(test_labels),
@@ -196,8 +196,8 @@ def equivariance_error(function: Callable[[Tensor], Tensor], images: Tensor, shi
 
 def circular_convolution_error() -> dict[str, float]:
     """The error of an untrained convolution with circular padding: zero up to rounding."""
-    draw = training.generator("circular")
-    kernels = [torch.randn(8, channels, 3, 3, generator=draw) / 3 for channels in (1, 8)]
+    rng = experiment.generator_from("circular")
+    kernels = [torch.randn(8, channels, 3, 3, generator=rng) / 3 for channels in (1, 8)]
 
     def convolve(images: Tensor) -> Tensor:
         for kernel in kernels:
@@ -205,7 +205,7 @@ def circular_convolution_error() -> dict[str, float]:
             images = functional.conv2d(padded, kernel).relu()
         return images
 
-    return {"error": equivariance_error(convolve, torch.randn(16, 1, 8, 8, generator=draw), 2)}
+    return {"error": equivariance_error(convolve, torch.randn(16, 1, 8, 8, generator=rng), 2)}
 
 
 def report(settings: Settings, results: Results) -> Section:
@@ -217,7 +217,7 @@ def report(settings: Settings, results: Results) -> Section:
     largest = runs(task.counts[-1])
     tested = largest[names[0]][0]["tested"]
     sizes = [by_seed[0]["parameters"] for by_seed in largest.values()]
-    row = Section(
+    section = Section(
         "bias",
         "Inductive bias",
         f"{task.data} on {task.image} x {task.image} with a margin of {task.margin}: "
@@ -234,46 +234,48 @@ def report(settings: Settings, results: Results) -> Section:
         for when in ("before", "after")
     }
     for when, state in (("before", "untrained"), ("after", "trained")):
-        row.add_cells(f"equivariance error, {state}", errors[when], "{:.2f}".format)
+        section.add_cells(f"equivariance error, {state}", errors[when], "{:.2f}".format)
     for count, values in accuracies.items():
         label = f"{count:,} training images"
-        row.add_cells(f"accuracy, {label}", values, json_name=f"right, {label}")
+        section.add_cells(f"accuracy, {label}", values, json_name=f"right, {label}")
     lower = f"tested {task.margin} rows lower"
-    row.add_cells(f"accuracy, {label}, {lower}", shifted, json_name=f"the last, {lower}")
+    section.add_cells(f"accuracy, {label}, {lower}", shifted, json_name=f"the last, {lower}")
     shuffle = "all pixels shuffled"
-    row.add_cells(f"accuracy, {label}, {shuffle}", shuffled, json_name=f"the last, {shuffle}")
+    section.add_cells(f"accuracy, {label}, {shuffle}", shuffled, json_name=f"the last, {shuffle}")
     circular = results["bias circular convolution"]["error"]
-    row.add_sentence(_equivariance_sentence(errors, circular))
-    row.verdict = accuracy.budget_sentence(accuracy.all_accuracies(accuracies), CHANCE, settings.steps)
-    if not row.verdict:
+    section.add_sentence(_equivariance_sentence(errors, circular))
+    section.verdict = accuracy.budget_sentence(accuracy.all_accuracies(accuracies), CHANCE, settings.steps)
+    if not section.verdict:
         fewest, most = (
             f"{count:,} training images {leaders_sentence(accuracies[count])}"
             for count in (task.counts[0], task.counts[-1])
         )
-        row.verdict = f"With {fewest}; with {most}."
-        row.add_sentence(f"Tested on images {task.margin} rows lower, {changes_sentence(values, shifted)}.")
-        row.add_sentence(
+        section.verdict = f"With {fewest}; with {most}."
+        section.add_sentence(
+            f"Tested on images {task.margin} rows lower, {changes_sentence(values, shifted)}."
+        )
+        section.add_sentence(
             "Trained and tested with all pixels in one fixed random order, "
             f"{changes_sentence(values, shuffled)}."
         )
-        row.plots.append(_plot(accuracies, shuffled, task.data))
-    row.numbers = {
+        section.plots.append(_plot(accuracies, shuffled, task.data))
+    section.numbers = {
         "equivariance error": errors,
         "circular convolution": circular,
         "accuracy": accuracy.values_by_size(accuracies),
         "shuffled": {name: one.value for name, one in shuffled.items()},
         "shifted": {name: one.value for name, one in shifted.items()},
     }
-    return row
+    return section
 
 
 def _equivariance_sentence(errors: Mapping[str, Mapping[str, float]], circular: float) -> str:
     findings = {}
     for name, before in errors["before"].items():
         after = errors["after"][name]
-        degree = classify(before, ((0.05, "almost fully"), (0.7, "partly"), (float("inf"), "hardly")))
+        degree = on_scale(before, ((0.05, "almost fully"), (0.7, "partly"), (float("inf"), "hardly")))
         scale = ((-0.05, "more"), (0.05, "neither more nor less"), (float("inf"), "less"))
-        change = classify(after - before, scale)
+        change = on_scale(after - before, scale)
         text = f"the output {degree} shifts with it, and {change} so after training,"
         findings[name] = (text, f"error {before:.2f}, trained {after:.2f}")
     return (

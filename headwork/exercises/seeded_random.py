@@ -7,10 +7,10 @@ from typing import TypeVar
 Choice = TypeVar("Choice")
 
 
-class Draws:
+class SeededRandom:
     """A stream of integers that depends only on its seed words.
 
-    >>> Draws("self-attention", 7).integer(0, 9) == Draws("self-attention", 7).integer(0, 9)
+    >>> SeededRandom("self-attention", 7).integer(0, 9) == SeededRandom("self-attention", 7).integer(0, 9)
     True
     """
 

@@ -15,8 +15,8 @@ from headwork.mechanisms.normalisation import layer_normalisation
 from headwork.note import Input, Mechanism, Note, Step, inside, mechanism, silent, steps_of
 from headwork.numbers import HandTensor, stack
 
-FORMULAS: dict[str, Mechanism] = {}  # only for exercises
-formula = partial(mechanism, registry=FORMULAS)
+EXERCISE_MECHANISMS: dict[str, Mechanism] = {}  # only for exercises
+formula = partial(mechanism, registry=EXERCISE_MECHANISMS)
 
 
 # --- counts -----------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ def _numbers(trace: Trace, name: str) -> Iterator[tuple[str, Any]]:
         if path.rpartition("/")[2] == name and (name != "scores" or "key" in value.card.axes):
             values = value.values
             if values.dtype != object:
-                back = np.argsort(value.order)
-                yield path, np.transpose(values, back)
+                inverse = np.argsort(value.order)
+                yield path, np.transpose(values, inverse)
 
 
 def _columns(trace: Trace, columns: bool) -> Iterator[str]:
@@ -45,9 +45,9 @@ def _symmetric(trace: Trace) -> Iterator[str]:
         facts[f"{', '.join(matrices)} {'is' if len(matrices) == 1 else 'are'} symmetric"] = "x W for W x"
     everything = {**trace.inputs, **trace.steps}
     for path, value in trace.steps.items():
-        scope, _, rest = path.rpartition("scores")
+        scope, _, suffix = path.rpartition("scores")
         query, key = (everything.get(scope + side) for side in ("query", "key"))
-        if rest or query is None or key is None or np.array_equal(query.raw.array, key.raw.array):
+        if suffix or query is None or key is None or np.array_equal(query.raw.array, key.raw.array):
             continue
         if _equals_transpose(value.raw.array):
             facts[f"{path} are symmetric"] = "K Q^T for Q K^T"

@@ -9,7 +9,7 @@ import numpy as np
 from headwork.documents import Arithmetic, Code, Document, Value, Values
 from headwork.documents.blocks import CellIndex
 from headwork.documents.formats.json import plain
-from headwork.documents.writing import exact_texts
+from headwork.documents.number_format import exact_texts
 from headwork.errors import TooLarge
 from headwork.numbers.operations import map_cells
 from headwork.readings.notebook_cells import has_problem_code, notebook_cells
@@ -28,7 +28,7 @@ def trace_document(trace: "Trace") -> Document:
         (trace_values(trace),),
         about=trace.mechanism.about,
         data=lambda: trace_data(trace),
-        cells=(lambda: notebook_cells(trace)) if has_problem_code(trace) else None,
+        notebook_blocks=(lambda: notebook_cells(trace)) if has_problem_code(trace) else None,
     )
 
 
@@ -43,17 +43,17 @@ def trace_values(trace: "Trace") -> Values:
         return Arithmetic(str(cell), names, cell.sources or alias)
 
     trained = [name for name, v in trace.inputs.items() if getattr(v.card, "trained", False)]
-    left = {name: trace.inputs[name] for name in trained if len(trace.inputs) > MAX_INPUTS_TOGETHER}
-    first = [document_value(v, trace.digits) for name, v in trace.inputs.items() if name not in left]
+    later = {name: trace.inputs[name] for name in trained if len(trace.inputs) > MAX_INPUTS_TOGETHER}
+    first = [document_value(v, trace.digits) for name, v in trace.inputs.items() if name not in later]
     groups = {"Inputs": first}
     for title, path in zip(group_titles(list(trace.steps)), trace.steps, strict=True):
         values = groups.setdefault(title, [])
-        cell = trace.cell(path, *(0 for _ in trace[path].shape)) if left else None
+        cell = trace.cell(path, *(0 for _ in trace[path].shape)) if later else None
         for name in dict.fromkeys(name for name, _ in cell.sources) if cell else ():
-            if name in left:  # beside the first step that uses it
-                values.append(replace(document_value(left.pop(name), trace.digits), shown_with_step=True))
+            if name in later:  # beside the first step that uses it
+                values.append(replace(document_value(later.pop(name), trace.digits), shown_with_step=True))
         values.append(document_value(trace[path], trace.digits))
-    first += [document_value(value, trace.digits) for value in left.values()]
+    first += [document_value(value, trace.digits) for value in later.values()]
     return Values(
         tuple((title, tuple(values)) for title, values in groups.items()),
         trace.option_texts(),
@@ -70,16 +70,16 @@ def group_titles(paths: Sequence[str]) -> list[str]:
     ['Steps: block 0, attention', 'Steps: block 0, attention', 'Steps: block 0, feed-forward']
     """
     layers = [path.removesuffix("residual 1") for path in paths if path.endswith("residual 1")]
-    done, keys, names = dict.fromkeys(layers, 0), [("Steps", 0)], {}
+    sublayer, keys, names = dict.fromkeys(layers, 0), [("Steps", 0)], {}
     for path in paths:
         layer = next((layer for layer in layers if path.startswith(layer)), None)
         part, within, _ = path.removeprefix(layer or "").partition("/")
         kind, _, number = part.rpartition(" ")
         if layer is not None and kind in ("residual", "normalisation"):
             keys.append((layer, int(number)))
-            done[layer] += kind == "residual"
+            sublayer[layer] += kind == "residual"
         elif within:
-            keys.append((path.partition("/")[0], 0) if layer is None else (layer, done[layer] + 1))
+            keys.append((path.partition("/")[0], 0) if layer is None else (layer, sublayer[layer] + 1))
             names[keys[-1]] = f"Steps: {layer or ''}{part}".replace("/", ", ")
         else:  # what joins the parts stands with the one before it
             keys.append(keys[-1])

@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-from headwork.comparison import bias, training
+from headwork.comparison import experiment, inductive_bias
 from headwork.comparison.accuracy import Accuracy, budget_sentence, leaders_sentence, mean_accuracies
-from headwork.comparison.bias import TASKS, image_measurement, measurement_name
+from headwork.comparison.experiment import BATCH_SIZE, Batch, Settings, generator_from
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
+from headwork.comparison.inductive_bias import TASKS, image_measurement, measurement_name
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import Results, Section, format_ratio
-from headwork.comparison.timing import InterleavedTimer, relative
-from headwork.comparison.training import BATCH_SIZE, Batch, Settings, generator
+from headwork.comparison.section import Results, Section, format_ratio
+from headwork.comparison.timing import InterleavedTimer, relative_times
 from headwork.data import batches, load_texts, train_tokenizer
 from headwork.models import Model
 from headwork.training.examples import TextExamples
@@ -45,7 +45,7 @@ def plan(settings: Settings) -> list[Measurement]:
 
 
 def _review_measurement(family: str, seed: int, steps: int) -> Measurement:
-    config = training.config(family, seed, steps, TEXT_LEARNING_RATE) | {
+    config = experiment.run_config(family, seed, steps, TEXT_LEARNING_RATE) | {
         "data": REVIEWS,
         "wanted": TEXT_PARAMETERS,
         "vocabulary": VOCABULARY,
@@ -59,29 +59,29 @@ def _review_measurement(family: str, seed: int, steps: int) -> Measurement:
 def image_times(families: Sequence[str], full: bool) -> dict[str, Any]:
     """Times of a training step and of a prediction on images, each in units of the shortest."""
     side = TASKS[full].image
-    images = torch.randn(BATCH_SIZE, 1, side, side, generator=generator("timed images"))
-    labels = torch.randint(0, bias.CLASSES, (BATCH_SIZE,), generator=generator("timed labels"))
-    models = {name: bias.image_model(FAMILIES[name], TASKS[full]) for name in families}
-    return _times(models, ((images,), labels), 20)
+    images = torch.randn(BATCH_SIZE, 1, side, side, generator=generator_from("timed images"))
+    labels = torch.randint(0, inductive_bias.CLASSES, (BATCH_SIZE,), generator=generator_from("timed labels"))
+    models = {name: inductive_bias.image_model(FAMILIES[name], TASKS[full]) for name in families}
+    return _time_all(models, ((images,), labels), 20)
 
 
 def text_times(families: Sequence[str]) -> dict[str, Any]:
     """The same on texts of the maximum length."""
-    tokens = torch.randint(2, VOCABULARY, (BATCH_SIZE, MAX_LENGTH), generator=generator("timed tokens"))
-    labels = torch.randint(0, 2, (BATCH_SIZE,), generator=generator("timed labels"))
+    tokens = torch.randint(2, VOCABULARY, (BATCH_SIZE, MAX_LENGTH), generator=generator_from("timed tokens"))
+    labels = torch.randint(0, 2, (BATCH_SIZE,), generator=generator_from("timed labels"))
     models = {name: text_model(FAMILIES[name]) for name in families}
-    return _times(models, ((tokens, torch.ones_like(tokens)), labels), 5)
+    return _time_all(models, ((tokens, torch.ones_like(tokens)), labels), 5)
 
 
-def _times(models: Mapping[str, Model], batch: Batch, rounds: int) -> dict[str, Any]:
+def _time_all(models: Mapping[str, Model], batch: Batch, rounds: int) -> dict[str, Any]:
     functions: dict[tuple[str, str], Any] = {}
     for name, model in models.items():
         optimiser = torch.optim.AdamW(model.parameters(), lr=0.0, fused=True)
-        functions["step", name] = partial(training.train_step, model, batch, optimiser, 0.0)
+        functions["step", name] = partial(experiment.train_step, model, batch, optimiser, 0.0)
         functions["answer", name] = torch.no_grad()(partial(model, *batch[0]))
     with threads(1):
         best = InterleavedTimer(functions).run(rounds)
-    return {task: relative({name: best[task, name] for name in models}) for task in ("step", "answer")}
+    return {task: relative_times({name: best[task, name] for name in models}) for task in ("step", "answer")}
 
 
 def text_model(family: Family) -> Model:
@@ -107,16 +107,16 @@ def train_on_reviews(family: str, seed: int, *, steps: int) -> dict[str, Any]:
     """Train to tell positive reviews from negative ones; the test accuracy."""
     train_examples, test_examples = load_reviews()
     keys = (seed, family, REVIEWS)
-    model = training.build_seeded(lambda: text_model(FAMILIES[family]), *keys)
+    model = experiment.build_seeded(lambda: text_model(FAMILIES[family]), *keys)
     train_batches = (
         train_examples.batch(indices)
         for epoch in range(1 + steps * BATCH_SIZE // len(train_examples.labels))
         for indices in train_examples.shuffled_batches(BATCH_SIZE, seed, epoch)
     )
-    training.train(model, train_batches, *keys, steps=steps, rate=TEXT_LEARNING_RATE)
+    experiment.train(model, train_batches, *keys, steps=steps, rate=TEXT_LEARNING_RATE)
     test_batches = map(test_examples.batch, test_examples.sequential_batches(200))
     return {
-        "accuracy": training.evaluate(model, test_batches),
+        "accuracy": experiment.evaluate(model, test_batches),
         "tested": len(test_examples.labels),
         "parameters": model.parameter_count,
     }
@@ -124,7 +124,7 @@ def train_on_reviews(family: str, seed: int, *, steps: int) -> dict[str, Any]:
 
 def report(settings: Settings, results: Results) -> Section:
     task = TASKS[settings.full]
-    row = Section(
+    section = Section(
         "uses",
         "Best use",
         f"{settings.describe_training('examples')}. Times are ratios to the fastest family's.",
@@ -132,32 +132,32 @@ def report(settings: Settings, results: Results) -> Section:
     count = task.counts[-1]
     runs = settings.runs(results, partial(measurement_name, count=count))
     label = f"{task.data}, {count:,} images"
-    _add_task(row, label, runs, results["uses time on images"], bias.CHANCE, settings.steps)
+    _add_task(section, label, runs, results["uses time on images"], inductive_bias.CHANCE, settings.steps)
     if settings.full:
         runs = settings.runs(results, "reviews {family} seed {seed}".format)
         times = results["uses time on reviews"]
-        _add_task(row, f"{REVIEWS} reviews", runs, times, REVIEW_CHANCE, settings.steps)
+        _add_task(section, f"{REVIEWS} reviews", runs, times, REVIEW_CHANCE, settings.steps)
     else:
-        row.add_sentence("Reviews are compared only with --full, because they must be downloaded.")
-    return row
+        section.add_sentence("Reviews are compared only with --full, because they must be downloaded.")
+    return section
 
 
 def _add_task(
-    row: Section, task: str, runs: Mapping[str, list[Any]], times: Any, chance: float, steps: int
+    section: Section, task: str, runs: Mapping[str, list[Any]], times: Any, chance: float, steps: int
 ) -> None:
     accuracies = mean_accuracies(runs, next(iter(runs.values()))[0]["tested"])
     counts = {name: by_seed[0]["parameters"] for name, by_seed in runs.items()}
-    for label, values, form, json_name in (
+    for label, values, format_value, json_name in (
         ("accuracy", accuracies, str, "right"),
         ("parameters", counts, "{:,}".format, "parameters"),
         ("time per training step", times["step"], format_ratio, "time a training step"),
         ("time per prediction", times["answer"], format_ratio, "time an answer"),
     ):
-        row.add_cells(f"{task}: {label}", values, form, f"{task}: {json_name}")
+        section.add_cells(f"{task}: {label}", values, format_value, f"{task}: {json_name}")
     small = budget_sentence(accuracies.values(), chance, steps)
     sentence = small or f"{_summary(accuracies, times['step'])}."
-    row.verdict = f"{row.verdict} On {task}, {sentence}".strip()
-    row.numbers[task] = {
+    section.verdict = f"{section.verdict} On {task}, {sentence}".strip()
+    section.numbers[task] = {
         "accuracy": {name: accuracy.value for name, accuracy in accuracies.items()},
         "parameters": counts,
         **times,
@@ -173,6 +173,6 @@ def _summary(accuracies: Mapping[str, Accuracy], step_times: Mapping[str, float]
         return text
     if fastest == best:
         return f"{text}; {fastest} is also the fastest to train"
-    worse = "measurably worse" if accuracies[best].above(accuracies[fastest]) else "not measurably worse"
+    worse = "measurably worse" if accuracies[best].is_above(accuracies[fastest]) else "not measurably worse"
     factor = f"{step_times[best]:.1f} times as fast as {best}"
     return f"{text}; {fastest} is the fastest to train, {factor}, and {worse}"

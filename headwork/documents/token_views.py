@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]  # the columns of a table, and its rows
+TableRows = tuple[tuple[str, ...], list[tuple[Any, ...]]]  # the columns of a table, and its rows
 
 
 @dataclass(frozen=True)
@@ -17,18 +17,18 @@ class Tokens:
     picture: bytes = b""  # a PNG
 
     @property
-    def address(self) -> str:
+    def picture_url(self) -> str:
         """The picture within a page; empty where there is none."""
         return f"data:image/png;base64,{b64encode(self.picture).decode()}" if self.picture else ""
 
     @property
-    def first(self) -> int:
+    def first_patch(self) -> int:
         """The first token that is a patch."""
         return len(self.labels) - self.grid[0] * self.grid[1] if self.grid else 0
 
 
 @dataclass(frozen=True)
-class TintMap:
+class Heatmap:
     """A number for each token: NaN for those that have none."""
 
     title: str
@@ -37,23 +37,23 @@ class TintMap:
 
 
 @dataclass(frozen=True)
-class Tints:
+class TokenHeatmaps:
     """Tokens tinted by what is known of each, once for each map; blue is positive, orange negative."""
 
     tokens: Tokens
-    maps: tuple[TintMap, ...]
+    maps: tuple[Heatmap, ...]
 
-    def most(self, map: TintMap) -> float:
+    def largest(self, map: Heatmap) -> float:
         """What full tint means: each map has its own scale."""
         return max((abs(float(value)) for value in map.values if value == value), default=0.0) or 1.0
 
-    def has_negative(self, map: TintMap) -> bool:
+    def has_negative(self, map: Heatmap) -> bool:
         return any(value < 0 for value in map.values)
 
-    def cells(self, map: TintMap) -> list[tuple[str, float, float, int, int]]:
+    def cells(self, map: Heatmap) -> list[tuple[str, float, float, int, int]]:
         """Of each token its label, number, tint from -1 to 1, and place on the grid; patches alone."""
-        columns, first = self.tokens.grid[1] if self.tokens.grid else 1, self.tokens.first
-        most = self.most(map)
+        columns, first = self.tokens.grid[1] if self.tokens.grid else 1, self.tokens.first_patch
+        most = self.largest(map)
         return [
             (label, float(value), 0.0 if value != value else float(value) / most, i % columns, i // columns)
             for i, (label, value) in enumerate(
@@ -61,14 +61,14 @@ class Tints:
             )
         ]
 
-    def strongest(self, map: TintMap, count: int = 3) -> str:
+    def strongest(self, map: Heatmap, count: int = 3) -> str:
         """The tokens with the most, in words."""
         cells = sorted((c for c in self.cells(map) if c[1] == c[1]), key=lambda cell: -cell[1])[:count]
         return ", ".join(
             f"{label if not self.tokens.grid else f'({label})'} {v:.2g}" for label, v, *_ in cells
         )
 
-    def rows(self) -> Rows:
+    def rows(self) -> TableRows:
         """A table for formats without pictures."""
         of = "patches (row, column)" if self.tokens.grid else "tokens"
         rows: list[tuple[Any, ...]] = [(map.title, self.strongest(map, 6)) for map in self.maps]
@@ -76,7 +76,7 @@ class Tints:
 
 
 @dataclass(frozen=True)
-class Attention:
+class AttentionView:
     """Attention between tokens: in a page layer, head and token are chosen, other formats have a table.
 
     ``layers`` are paths and weights (head, query, key); ``remarks`` has words about each head, in the order
@@ -104,9 +104,9 @@ class Attention:
             for layer, (_, weights) in enumerate(self.layers)
         ]
         parts = {"labels": self.tokens.labels, "grid": self.tokens.grid, "start": self.start}
-        return {**parts, "layers": layers, "heads": heads, "most": most, "picture": self.tokens.address}
+        return {**parts, "layers": layers, "heads": heads, "most": most, "picture": self.tokens.picture_url}
 
-    def rows(self) -> Rows:
+    def rows(self) -> TableRows:
         """A table for formats without pictures."""
         rows: list[tuple[Any, ...]] = []
         query = self.start[2]

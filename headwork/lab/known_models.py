@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from headwork.checkpoint_files import CONFIG, MANIFEST, PARAMETERS, TOKENIZER, refuse_pickles
-from headwork.errors import InputError, TooLarge, unknown_name
-from headwork.inspection.folder_subjects import PREPROCESSOR, Source, open_source
+from headwork.errors import InputError, TooLarge, check_known, unknown_name
+from headwork.inspection.model_folders import PREPROCESSOR, ModelSource, open_model
 from headwork.lab.foreign import open_foreign
-from headwork.lab.inside import FOREIGN
-from headwork.lab.pictures import MAX_SIDE, decoded
-from headwork.training.folders import DATA, METRICS, MODEL, RESULT, TRAINED_NAMES
+from headwork.lab.inside import FOREIGN_PREFIX
+from headwork.lab.pictures import MAX_SIDE, decode_base64
+from headwork.training.run_folders import DATA, METRICS, MODEL, PACKAGED_NAMES, RESULT
 
 MAX_OPENED, MAX_MODEL = 3, 24_000_000  # models of one's own, and the bytes of each
 MAX_NUMBERS = 50_000_000  # that a model has on the way, on one input
-RUNS, RUN, MAX_RUNS = Path("runs"), "run ", 100
-OPENED: "OrderedDict[str, Source]" = OrderedDict()
+RUNS, RUN_PREFIX, MAX_RUNS = Path("runs"), "run ", 100
+OPENED: "OrderedDict[str, ModelSource]" = OrderedDict()
 RUN_FILES = (CONFIG, DATA, METRICS, RESULT, MANIFEST, TOKENIZER, PREPROCESSOR)
 MODEL_FILES = (CONFIG, PARAMETERS, MANIFEST, TOKENIZER)
 KNOWN_FILES = {*RUN_FILES, *MODEL_FILES, *(f"{MODEL}/{name}" for name in MODEL_FILES)}
 
 
 @cache
-def _packaged(name: str) -> Source:
-    return open_source(name, torch=False)
+def _open_packaged(name: str) -> ModelSource:
+    return open_model(name, torch=False)
 
 
 def run_names() -> list[str]:
@@ -36,25 +36,26 @@ def run_names() -> list[str]:
 
 
 @lru_cache(maxsize=MAX_OPENED)
-def _run(name: str, _written: int) -> Source:
-    source = open_source(RUNS / name, torch=False)
+def _open_run(name: str, _written: int) -> ModelSource:
+    source = open_model(RUNS / name, torch=False)
     check_shown(source)
     return source
 
 
-def find_source(name: str) -> Source:
+def find_model(name: str) -> ModelSource:
     """A model of the package, a run or a foreign model of this machine, or one that was opened; no path."""
-    if name in TRAINED_NAMES:
-        return _packaged(name)
-    if name.startswith(FOREIGN):
+    if name in PACKAGED_NAMES:
+        return _open_packaged(name)
+    if name.startswith(FOREIGN_PREFIX):
         return open_foreign(name)
     if name in OPENED:
         return OPENED[name]
-    if name.removeprefix(RUN) in run_names() and name.startswith(RUN):
-        return _run(name.removeprefix(RUN), (RUNS / name.removeprefix(RUN) / RESULT).stat().st_mtime_ns)
+    run = name.removeprefix(RUN_PREFIX)
+    if name.startswith(RUN_PREFIX) and run in run_names():
+        return _open_run(run, (RUNS / run / RESULT).stat().st_mtime_ns)
     if name.startswith("own "):
         raise InputError("This model is no longer open. Choose its files again.")
-    raise unknown_name("model", name, TRAINED_NAMES)
+    raise unknown_name("model", name, PACKAGED_NAMES)
 
 
 def open_files(files: Mapping[str, str], others: list[str]) -> str:
@@ -70,9 +71,8 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
             "the transformers library wrote."
         )
     for name in files:
-        if name not in KNOWN_FILES:
-            raise unknown_name("file of a model", name, sorted(KNOWN_FILES))
-    contents = {name: decoded(text, name, MAX_MODEL) for name, text in files.items()}
+        check_known("file of a model", name, sorted(KNOWN_FILES))
+    contents = {name: decode_base64(text, name, MAX_MODEL) for name, text in files.items()}
     if sum(map(len, contents.values())) > MAX_MODEL:
         raise TooLarge(f"Files of more than {MAX_MODEL:,} bytes together. Use: headwork inspect FOLDER")
     with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
@@ -83,7 +83,7 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
         if not any((folder / MODEL).iterdir()):
             (folder / MODEL).rmdir()
         try:
-            source = open_source(folder, torch=False)
+            source = open_model(folder, torch=False)
         except InputError as error:
             raise InputError(
                 str(error).replace(f"{folder}/", "").replace(str(folder), "the folder")
@@ -97,26 +97,26 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
     return name
 
 
-def check_shown(source: Source) -> None:
+def check_shown(source: ModelSource) -> None:
     """Refuse a model that this room cannot show."""
     if source.input_kind not in ("images", "texts"):
         raise InputError("This room shows classifiers of images and of texts. Use: headwork inspect FOLDER")
     size = source.image_shape[1] if source.input_kind == "images" else 0
     if size > MAX_SIDE:
         raise TooLarge(f"Images of {size} pixels; here at most {MAX_SIDE}. Use: headwork inspect FOLDER")
-    if source.model is None:
+    if source.array_model is None:
         return
-    config: Any = source.model.config
+    config: Any = source.array_model.config
     of_patches = source.input_kind == "texts" or hasattr(config, "patch_size")
     if not of_patches or not hasattr(config, "heads") or getattr(config, "attention", "") == "linear":
-        name = source.model.definition.name
+        name = source.array_model.definition.name
         raise InputError(f"This {name} has no attention weights to look at. Choose a transformer.")
     check_size(source, (size // config.patch_size) ** 2 + 1 if size else 1)
 
 
-def check_size(source: Source, tokens: int) -> None:
+def check_size(source: ModelSource, tokens: int) -> None:
     """Refuse a model whose numbers on so many tokens, weights and activations, would fill the memory."""
-    config = source.model.config
+    config = source.array_model.config
     numbers = config.depth * tokens * (config.heads * tokens + 4 * (config.width + config.hidden))
     if numbers > MAX_NUMBERS:
         raise TooLarge(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from headwork.documents.blocks import Bar, Formula, Link, Marked, Strip, Value
+from headwork.documents.blocks import Badge, BadgeRow, Bar, Formula, Link, Value
 from headwork.documents.formulas import plain_formula
 from headwork.numbers.operations import map_cells
 
@@ -22,20 +22,27 @@ def with_infinity(text: str) -> str:
     return text.replace("oo", "∞")
 
 
+def decimal_value(value: Any) -> float | None:
+    """A number, exact or not, as a float; None where symbols remain."""
+    if not hasattr(value, "free_symbols"):
+        return float(value)
+    from headwork.numbers.exact import decimal
+
+    return decimal(value)
+
+
 def number_text(value: Any, digits: int) -> str:
     """A number in decimals: whole numbers as they are, others to so many digits after the point.
 
     >>> number_text(2.0, 4), number_text(0.53444, 4), number_text(1e-9, 4)
     ('2', '0.5344', '1e-09')
     """
-    if hasattr(value, "free_symbols"):
-        from headwork.numbers.exact import decimal, exact_text
+    number = decimal_value(value)
+    if number is None:
+        from headwork.numbers.exact import exact_text
 
-        number = decimal(value)
-        if number is None:
-            return with_infinity(exact_text(value))
-        value = number
-    value = float(value)
+        return with_infinity(exact_text(value))
+    value = number
     if math.isnan(value):
         return "undefined"
     if math.isinf(value):
@@ -51,9 +58,9 @@ def number_text(value: Any, digits: int) -> str:
 def number_latex(value: Any, digits: int) -> str:
     """A number in LaTeX: exact ones as they are, floats to so many digits."""
     if hasattr(value, "free_symbols"):
-        from headwork.numbers.exact import as_single_fraction, exact_latex
+        from headwork.numbers.exact import exact_latex
 
-        return exact_latex(as_single_fraction(value))
+        return exact_latex(value)
     text = number_text(value, digits)
     if "e" in text and text not in ("undefined",):
         mantissa, exponent = text.split("e")
@@ -88,9 +95,9 @@ def cell_text(cell: Any) -> str:
         return f"{cell:.4g}"
     if isinstance(cell, Formula):
         return plain_formula(cell.latex)
-    if isinstance(cell, Marked):
+    if isinstance(cell, Badge):
         return f"[{cell.text}]" if cell.tone == "bad" else cell.text
-    if isinstance(cell, Strip):
+    if isinstance(cell, BadgeRow):
         texts = [mark.text for mark in cell.marks]
         return ("" if max(map(len, texts), default=0) < 2 else " ").join(texts)
     if isinstance(cell, Bar):
@@ -102,10 +109,10 @@ def cell_text(cell: Any) -> str:
     return str(cell)
 
 
-def short_lines(text: str, most: int) -> str:
+def wrap_code(text: str, most: int) -> str:
     """Code whose lines are broken after so many characters.
 
-    >>> short_lines("abcde\\nf", 3)
+    >>> wrap_code("abcde\\nf", 3)
     'abc\\nde\\nf'
     """
     lines = text.expandtabs(4).splitlines()
@@ -123,10 +130,10 @@ def visible_indices(count: int, most: int = MAX_SHOWN) -> Sequence[int | None]:
     return [*range(most - 3), None, count - 2, count - 1]
 
 
-def column_blocks(widths: Sequence[float], most: float) -> Iterator[slice]:
+def column_slices(widths: Sequence[float], most: float) -> Iterator[slice]:
     """Which columns stand side by side within so much; at least one.
 
-    >>> list(column_blocks([3, 3, 9, 2], 6))
+    >>> list(column_slices([3, 3, 9, 2], 6))
     [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
     """
     start = 0

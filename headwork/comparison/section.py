@@ -75,10 +75,10 @@ def clauses(findings: Mapping[str, tuple[str, str]]) -> str:
     return "; ".join(f"{text} for {join_names(families)}" for text, families in groups.items())
 
 
-def classify(value: float, scale: Sequence[tuple[float, str]]) -> str:
+def on_scale(value: float, scale: Sequence[tuple[float, str]]) -> str:
     """The text of the first limit on the scale that the value does not exceed.
 
-    >>> [classify(x, ((0.9, "slower"), (1.1, "the same"), (float("inf"), "faster"))) for x in (1, 3)]
+    >>> [on_scale(x, ((0.9, "slower"), (1.1, "the same"), (float("inf"), "faster"))) for x in (1, 3)]
     ['the same', 'faster']
     """
     return next(text for limit, text in scale if value <= limit)
@@ -95,7 +95,7 @@ def format_ratio(ratio: float) -> str:
 
 
 # --- plots ------------------------------------------------------------------------------------------
-def panel(title: str, xlabel: str, ylabel: str, *, log: str, wide: bool = False) -> tuple[Any, Any]:
+def new_panel(title: str, xlabel: str, ylabel: str, *, log: str, wide: bool = False) -> tuple[Any, Any]:
     """A figure and its axes; ``log`` names those with a logarithmic scale, such as ``"xy"``."""
     figure, axes = new_plot(*WIDE if wide else SIZE)
     axes.set_title(title, fontsize=12, loc="left")
@@ -127,7 +127,7 @@ def format_size(size: float) -> str:
     return f"{size / 1024:.0f}k" if size >= 1024 and size % 1024 == 0 else f"{size:,.0f}"
 
 
-def draw(axes: Any, family: str, line: Line, label: str = "", **style: Any) -> None:
+def draw_line(axes: Any, family: str, line: Line, label: str = "", **style: Any) -> None:
     """The line of a family, in its own style unless another is given."""
     style = {**STYLES[family], "markersize": 5, "linewidth": 1.6, **style}
     axes.plot(*line, label=label or family, **style)
@@ -144,11 +144,9 @@ def dodge_factor(index: int, count: int) -> float:
 
 def add_legend(figure: Any, columns: int = 3, *, wide: bool = False) -> None:
     """A legend below the panel, or beside a wide one."""
-    style = {"fontsize": 10, "frameon": False, "handlelength": 2.8, "columnspacing": 1.2}
-    if wide:
-        figure.legend(loc="outside right center", **style)
-    else:
-        figure.legend(loc="outside lower center", ncols=columns, **style)
+    location = "outside right center" if wide else "outside lower center"
+    layout = {"frameon": False, "handlelength": 2.8, "columnspacing": 1.2}
+    figure.legend(loc=location, ncols=1 if wide else columns, fontsize=10, **layout)
 
 
 def size_plot(
@@ -161,9 +159,9 @@ def size_plot(
     wide: bool = False,
 ) -> Any:
     """A figure of values against sizes on logarithmic scales, one line per family."""
-    figure, axes = panel(title, xlabel, ylabel, log="xy", wide=wide)
+    figure, axes = new_panel(title, xlabel, ylabel, log="xy", wide=wide)
     for name, line in lines.items():
-        draw(axes, name, line, (labels or {}).get(name, ""))
+        draw_line(axes, name, line, (labels or {}).get(name, ""))
     set_ticks(axes, sorted({size for sizes, _ in lines.values() for size in sizes}))
     add_legend(figure, 2 if labels else 3, wide=wide)
     return figure

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from headwork.comparison.families import FAMILIES
-from headwork.comparison.row import Results, join_names
+from headwork.comparison.section import Results, join_names
 from headwork.errors import InputError, unknown_name
 from headwork.training.evaluation import losses
 from headwork.training.loop import schedule
@@ -84,28 +84,28 @@ def _check_names(kind: str, names: Sequence[str], known: Iterable[str]) -> None:
         )
 
 
-def derive_seed(*keys: object) -> int:
+def seed_from(*keys: object) -> int:
     """A seed for these keys, such as the seed, the family and the task.
 
-    >>> derive_seed(0, "lstm") == derive_seed(0, "lstm"), derive_seed(0, "lstm") == derive_seed(0, "gru")
+    >>> seed_from(0, "lstm") == seed_from(0, "lstm"), seed_from(0, "lstm") == seed_from(0, "gru")
     (True, False)
     """
     return int.from_bytes(sha256("/".join(map(str, keys)).encode()).digest()[:6], "big")
 
 
-def generator(*keys: object) -> torch.Generator:
+def generator_from(*keys: object) -> torch.Generator:
     """A random generator with the seed of the keys."""
-    return torch.Generator().manual_seed(derive_seed(*keys))
+    return torch.Generator().manual_seed(seed_from(*keys))
 
 
 def build_seeded(build: Callable[[], Module], *keys: object) -> Module:
     """A model whose initial parameters follow from the keys."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed("start", *keys))
+        torch.manual_seed(seed_from("start", *keys))
         return build()
 
 
-def config(family: str, seed: int, steps: int, rate: float = LEARNING_RATE) -> dict[str, Any]:
+def run_config(family: str, seed: int, steps: int, rate: float = LEARNING_RATE) -> dict[str, Any]:
     """What the result of every training depends on, by the names in saved files."""
     return {"family": family, "seed": seed, "steps": steps, "batch": BATCH_SIZE, "rate": rate}
 
@@ -117,7 +117,7 @@ def train(
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01, fused=True)
     model.train()
     with threads(1), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed("teaching", *keys))
+        torch.manual_seed(seed_from("teaching", *keys))
         for step, batch in zip(range(steps), batches, strict=False):
             train_step(model, batch, optimiser, rate * schedule(step, steps, WARM_UP))
     model.eval()

@@ -24,15 +24,15 @@ import numpy as np
 from headwork.construct.head_search import HeadSearch
 from headwork.construct.targets import Impossible, Target
 
-ROW_SUM = 1e-9  # how far the sum of a typed row may miss 1 by rounding
+ROW_SUM_TOLERANCE = 1e-9  # how far the sum of a typed row may miss 1 by rounding
 
 
-def weights_of_one_head(target: Target, tolerance: float | None, norm: float) -> Target:
+def as_softmax_weights(target: Target, tolerance: float | None, norm: float) -> Target:
     """The target with rows that are weights; rows that miss this within the tolerance are rounded to some."""
     (head,) = target.heads
     A = head.weights
     positive, negative = np.maximum(A, 0).sum(axis=1), np.maximum(-A, 0)
-    allowed = max(ROW_SUM, (tolerance or 0.0) / norm)
+    allowed = max(ROW_SUM_TOLERANCE, (tolerance or 0.0) / norm)
     missed = negative.sum(axis=1) + np.abs(positive - 1)
     if missed.max() > allowed:
         i = int(np.argmax(missed))
@@ -48,14 +48,14 @@ def weights_of_one_head(target: Target, tolerance: float | None, norm: float) ->
             "its row, so whatever the scores are each row sums to 1. Divide the row by its sum, or scale "
             "all rows alike by W_o."
         )
-    weights = np.maximum(A, 0) / positive[:, None] if missed.max() > ROW_SUM else A
-    return replace(target, heads=(replace(head, weights=weights),), typed=A)
+    weights = np.maximum(A, 0) / positive[:, None] if missed.max() > ROW_SUM_TOLERANCE else A
+    return replace(target, heads=(replace(head, weights=weights),), requested=A)
 
 
 def check(search: HeadSearch, max_heads: int | None) -> None:
     """Raise the first proof that applies to this target over these positions."""
-    M, count, positions = search.M, search.target.tokens, search.positions
-    allowed = search.allowed / search.norm
+    M, count, positions = search.matrix, search.target.tokens, search.positions
+    allowed = search.max_error / search.norm
     queries = search.target.query_positions
     sums, own = M.sum(axis=1), np.eye(count, dtype=bool)[queries]
     largest, smallest = (np.where(own, side, M) for side in (-np.inf, np.inf))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +23,16 @@ from headwork.data.fetching import Log, to_stderr
 from headwork.data.image_files import read_image
 from headwork.data.loading import load_images, load_texts
 from headwork.data.tokens import parse_tokenizer
-from headwork.errors import InputError, unknown_name
+from headwork.errors import InputError
 from headwork.files import parse_json, read_bytes, refuse_links, unused_path
 from headwork.loading import LoadedModel, SavedModel, read_saved
 from headwork.loading.model import check_parameters
+from headwork.mechanisms.configs import known_fields
 from headwork.mechanisms.definitions import classifier_definition
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES
-from headwork.training import checkpoints, forms
-from headwork.training.forms import check_form, check_metrics
+from headwork.training import checkpoints, schemas
 from headwork.training.recipes import RunConfig, TextRun, as_text, read_run
+from headwork.training.schemas import check_metrics, check_schema
 
 if TYPE_CHECKING:
     from headwork.models import Model
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 CONFIG, DATA, METRICS, RESULT = "config.json", "data.json", "metrics.jsonl", "result.json"
 MODEL, TOKENIZER = "model", "tokenizer.json"
 MAX_METRICS = 8_000  # lines, of which a report draws each epoch
-TRAINED = Path(__file__).with_name("trained")  # the runs of the package; its README says whence
-TRAINED_NAMES = tuple(sorted(path.parent.name for path in TRAINED.glob(f"*/{CONFIG}")))
+PACKAGED = Path(__file__).with_name("trained")  # the runs of the package; its README says whence
+PACKAGED_NAMES = tuple(sorted(path.parent.name for path in PACKAGED.glob(f"*/{CONFIG}")))
 IMAGES = "images"
 IN_MEMORY = "given in memory"  # instead of the data's name
 
@@ -63,14 +64,13 @@ class DataInfo:
     @classmethod
     def read(cls, data: Any, where: str | Path) -> DataInfo:
         """The content of a data.json."""
-        check_form(data, forms.DATA, where)
-        known = [entry.name for entry in fields(cls)]
-        for name in data:
-            if name not in known:
-                raise unknown_name(f"field of {where}", name, known)
-        given: Any = {name: part for name, part in data.items() if part is not None}
-        lists = {name: tuple(part) for name, part in given.items() if isinstance(part, list)}
-        info = cls(**{**given, **lists})
+        check_schema(data, schemas.DATA, where)
+        given: Any = {
+            name: tuple(part) if isinstance(part, list) else part
+            for name, part in known_fields(cls, data, f"field of {where}").items()
+            if part is not None
+        }
+        info = cls(**given)
         if not info.channels == len(info.mean) == len(info.std):
             raise InputError(f"{where}: channels, mean and std do not belong together.")
         return info
@@ -99,11 +99,11 @@ class Result:
 
     @classmethod
     def read(cls, folder: str | Path) -> Result:
-        path = check_run(folder)
+        path = check_run_folder(folder)
         if not (path / RESULT).exists():
             raise InputError(f"{path}: not finished yet. Resume with: headwork resume {path}")
-        record, where = parse_json(_content(path, RESULT), path / RESULT), path / RESULT
-        check_form(record, forms.RESULT, where)
+        record, where = parse_json(_read_file(path, RESULT), path / RESULT), path / RESULT
+        check_schema(record, schemas.RESULT, where)
         classes, count = len(load_data_info(path).classes), record["test"]["count"]
         if {len(record["confusion"]), *map(len, record["confusion"])} != {classes}:
             raise InputError(f"{where}: confusion is not of {classes} classes, as {DATA} is.")
@@ -114,22 +114,22 @@ class Result:
 
 def find_run(name: str | Path) -> Path:
     """The folder of a run to be read: one of the package by its name, unless a run of that name is here."""
-    packaged = str(name) in TRAINED_NAMES and not (Path(name) / CONFIG).exists()
-    return TRAINED / name if packaged else Path(name)
+    packaged = str(name) in PACKAGED_NAMES and not (Path(name) / CONFIG).exists()
+    return PACKAGED / name if packaged else Path(name)
 
 
-def check_run(folder: str | Path) -> Path:
+def check_run_folder(folder: str | Path) -> Path:
     """The folder of a run as a path, or an error that says why it is none."""
     path, hint = Path(folder), "Give the folder that headwork train wrote"
     if not path.is_dir():
-        packaged = ", ".join(TRAINED_NAMES)
+        packaged = ", ".join(PACKAGED_NAMES)
         raise InputError(f"{path}: no such run. {hint}, such as runs/v10; to read one: {packaged}.")
     if not (path / CONFIG).exists():
         raise InputError(f"{path}: not a run, for it holds no {CONFIG}. {hint}.")
     return path
 
 
-def _content(path: Path, name: str) -> bytes:
+def _read_file(path: Path, name: str) -> bytes:
     """A file of a run; of a finished one only as its manifest lists it."""
     if (path / RESULT).exists() and (path / MANIFEST).exists():
         needed, optional = (CONFIG, DATA, METRICS, RESULT), (TOKENIZER,)
@@ -139,9 +139,9 @@ def _content(path: Path, name: str) -> bytes:
 
 def load_run(folder: str | Path) -> RunConfig:
     """The config of a run, which is that of its checkpoints."""
-    path = check_run(folder)
+    path = check_run_folder(folder)
     where = str(path / CONFIG)
-    run = read_run(_content(path, CONFIG), where)
+    run = read_run(_read_file(path, CONFIG), where)
     if state := checkpoints.unfinished_state(path):
         # Read and written again: fields that are new since then have their defaults.
         saved = read_run(json.dumps(state["config"]), where)
@@ -156,14 +156,14 @@ def load_run(folder: str | Path) -> RunConfig:
 
 def load_metrics(folder: str | Path) -> list[dict[str, Any]]:
     """The lines of metrics.jsonl; until the run is finished, those of its newest checkpoint."""
-    path = check_run(folder)
+    path = check_run_folder(folder)
     if state := checkpoints.unfinished_state(path):
         return list(state["metrics"])
     if not (path / METRICS).exists():
         raise InputError(
             f"{path}: no {METRICS} yet: no epoch is finished. Resume with: headwork resume {path}"
         )
-    data = _content(path, METRICS)
+    data = _read_file(path, METRICS)
     if (count := data.count(b"\n")) > MAX_METRICS:
         raise InputError(f"{path / METRICS}: {count:,} lines; at most {MAX_METRICS:,} are read.")
     lines = [parse_json(line, path / METRICS) for line in data.split(b"\n") if line.strip()]
@@ -173,8 +173,8 @@ def load_metrics(folder: str | Path) -> list[dict[str, Any]]:
 
 def load_data_info(folder: str | Path) -> DataInfo:
     """What a run records about its data."""
-    path = check_run(folder)
-    info = DataInfo.read(parse_json(_content(path, DATA), path / DATA), path / DATA)
+    path = check_run_folder(folder)
+    info = DataInfo.read(parse_json(_read_file(path, DATA), path / DATA), path / DATA)
     state = checkpoints.unfinished_state(path)
     if state and DataInfo.read(state["facts"], path / DATA) != info:
         raise InputError(
@@ -198,7 +198,7 @@ def load_data(run: Any, *, log: Log = to_stderr) -> Images | Texts:
 
 def load_tokenizer(path: Path) -> bytes:
     """The tokenizer that a run of texts began with."""
-    data, expected = _content(path, TOKENIZER), load_data_info(path).tokenizer
+    data, expected = _read_file(path, TOKENIZER), load_data_info(path).tokenizer
     if expected and hashlib.sha256(data).hexdigest() != expected:
         raise InputError(
             f"{path / TOKENIZER}: damaged or changed: it is not the tokenizer that the run began with."
@@ -227,20 +227,20 @@ class ExampleImages(ImageSplit):
     """Test images with their labels; ``inputs`` are what the model takes."""
 
     inputs: NDArray[np.float32] = field(repr=False)
-    places: tuple[int, ...]  # in the test set
+    indices: tuple[int, ...]  # in the test set
     classes: tuple[str, ...]
 
 
 def example_images(name: str | Path) -> ExampleImages:
     """The test images that stand beside a trained model of the package, in the order of the test set."""
-    path = check_run(find_run(name))
+    path = check_run_folder(find_run(name))
     files, info = sorted((path / IMAGES).glob("*-*.png")), load_data_info(path)
     if not files:
-        raise InputError(f"{name}: no test images are kept here. With images: {', '.join(TRAINED_NAMES)}.")
+        raise InputError(f"{name}: no test images are kept here. With images: {', '.join(PACKAGED_NAMES)}.")
     images = np.stack([read_image(file, channels=info.channels) for file in files])
-    places, labels = zip(*(map(int, file.stem.split("-")) for file in files), strict=True)
+    indices, labels = zip(*(map(int, file.stem.split("-")) for file in files), strict=True)
     inputs = normalise(images, info.mean, info.std)
-    return ExampleImages(images, np.array(labels), inputs, places, info.classes)
+    return ExampleImages(images, np.array(labels), inputs, indices, info.classes)
 
 
 def load_model(folder: str | Path, *, log: Log = to_stderr) -> Model:
@@ -256,11 +256,11 @@ def _torch_model(saved: SavedModel) -> Model:
 
 def saved_model(folder: str | Path, *, log: Log = to_stderr) -> SavedModel:
     """The finished model of a run, or that of its last whole checkpoint."""
-    path = check_run(folder)
+    path = check_run_folder(folder)
     refuse_links(path / MODEL, path)
     if (path / MODEL).exists():
         try:
-            return _fitting(read_saved(path / MODEL), path)
+            return _check_fits_data(read_saved(path / MODEL), path)
         except InputError as error:
             raise InputError(f"{error} Or rebuild it from its checkpoint: headwork resume {path}") from None
     checkpoint = checkpoints.latest(path, log)
@@ -272,16 +272,19 @@ def saved_model(folder: str | Path, *, log: Log = to_stderr) -> SavedModel:
         raise InputError(f"{path}: nothing was trained yet. Resume with: headwork resume {path}")
     state = "has lost its model" if (path / RESULT).exists() else "is not finished"
     log(f"! {path} {state}: this is its model at step {checkpoints.step_of(checkpoint[0]):,}.")
-    return _fitting(saved_checkpoint(path, *checkpoint), path)
+    return _check_fits_data(saved_checkpoint(path, *checkpoint), path)
 
 
-def _fitting(saved: SavedModel, path: Path) -> SavedModel:
-    """The model of a run, if its data is of as many classes, pixels and channels."""
-    info = load_data_info(path)
+def _check_fits_data(saved: SavedModel, path: Path) -> SavedModel:
+    """The model of a run, if it is that of its config, and its data of as many classes and pixels."""
+    info, model = load_data_info(path), load_run(path).model  # type: ignore[attr-defined]
+    for name, ours in vars(model).items():
+        if name != "backend" and (actual := getattr(saved.config, name, None)) != ours:
+            raise InputError(f"{path / CONFIG}: {name} of the model is {ours}, but the model has {actual}.")
     sizes = {"classes": len(info.classes), "image_size": info.size, "channels": info.channels}
     for name, size in sizes.items():
-        if (found := getattr(saved.config, name, size)) != size:
-            raise InputError(f"{path / DATA}: {name} is {size}, but the model has {found}.")
+        if (actual := getattr(saved.config, name, size)) != size:
+            raise InputError(f"{path / DATA}: {name} is {size}, but the model has {actual}.")
     return saved
 
 
@@ -301,6 +304,6 @@ def checkpoint_parameters(run: Any, step_folder: Path, files: checkpoints.Files)
     return SavedModel(definition, run.model, check_parameters(definition, run.model, state, where))
 
 
-def new_folder(run: RunConfig, parent: Path = Path("runs")) -> Path:
+def new_run_folder(run: RunConfig, parent: Path = Path("runs")) -> Path:
     """A folder that does not exist yet: runs/vision-fashion-mnist, then runs/vision-fashion-mnist-2."""
     return unused_path(parent / f"{run.task}-{Path(run.data).stem}")

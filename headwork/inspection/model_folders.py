@@ -1,0 +1,251 @@
+"""A run, or the folder of a model, with an image, a test example or a text: opened as a ``ModelOnInput``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from headwork.checkpoint_files import CONFIG, TOKENIZER, is_transformers_folder
+from headwork.data import read_image
+from headwork.data.datasets import normalise
+from headwork.errors import InputError, unknown_name
+from headwork.files import parse_json, read_bytes
+from headwork.inspection.model_on_input import (
+    SPECIAL_TOKENS,
+    Array,
+    ArrayModel,
+    ModelOnInput,
+    classifier_on_image,
+    model_on_text,
+)
+from headwork.loading import read_saved
+from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, read_tokenizer_json
+from headwork.training import run_folders
+
+OTHER_IMAGES = 15  # further test images on which the roles of heads are scored
+PREPROCESSOR = "preprocessor_config.json"
+LANGUAGE_MODELS = ("LMHeadModel", "ForCausalLM")  # of the library: what predicts the next token
+AUTO_CLASSES = {
+    **dict.fromkeys(LANGUAGE_MODELS, "AutoModelForCausalLM"),
+    "ForSequenceClassification": "AutoModelForSequenceClassification",
+    "ForImageClassification": "AutoModelForImageClassification",
+}
+DEFAULT_MEAN_STD: tuple[float, ...] = (0.5, 0.5, 0.5)  # of ViT's images, unless its folder says otherwise
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model, and what its folder says about inputs and classes."""
+
+    path: Path
+    array_model: Any = None  # an ArrayModel
+    module: Any = None  # or a torch module: of a library, or a person's own
+    classes: tuple[str, ...] = ()
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    run: Any = None
+    digest: str = ""
+    size: int = 0  # of the images that a module takes; 0 for texts
+    edits: tuple[Any, ...] = ()  # of heads of the module: HeadEdit
+
+    @property
+    def input_kind(self) -> str:
+        if self.array_model is None:
+            return "images" if self.size else "texts"
+        if "images" in (card.name for card in self.array_model.definition.inputs):
+            return "images"
+        return "texts" if self.array_model.definition.slug in ("text", "text-encoder", "language") else ""
+
+    @property
+    def image_shape(self) -> tuple[int, int]:
+        """How many channels its images have, and their side."""
+        own = self.array_model and self.array_model.config
+        return (own.channels, own.image_size) if own else (len(self.mean), self.size)
+
+    def on_image(self, pixels: Array) -> ModelOnInput:
+        values = normalise(pixels[None], self.mean, self.std)[0]
+        if self.module is not None:
+            import torch
+
+            from headwork.inspection.module_on_input import module_on_input
+
+            given = [torch.from_numpy(values[None])]
+            on_input = module_on_input(self.module, given, {}, classes=self.classes, edits=self.edits)
+            return replace(on_input, name=self.path.name, pixels=pixels)
+        return classifier_on_image(self.array_model, self.path.name, pixels, values, self.classes)
+
+
+def open_model_on_input(
+    folder: "str | Path | ModelSource",
+    *,
+    image: str | Path | None = None,
+    index: int | None = None,
+    text: str | None = None,
+    resize: bool = False,
+) -> ModelOnInput:
+    """A run or the folder of a model on one input."""
+    options = {"image": image, "index": index, "text": text}
+    given = [name for name, value in options.items() if value is not None]
+    if len(given) != 1:
+        which = " and ".join(f"--{name}" for name in given) or "nothing"
+        raise InputError(f"inspect: {which} given. Give one of --image FILE, --index NUMBER, --text WORDS.")
+    source = folder if isinstance(folder, ModelSource) else open_model(folder)
+    if not source.input_kind:
+        raise InputError(
+            f"{source.path}: a {source.array_model.definition.name}. A classifier, an encoder of texts or a "
+            "language model is inspected from its folder, others in Python: headwork.inspect(model, input)."
+        )
+    if given == ["image"] and source.input_kind != "images":
+        raise InputError(f"{source.path} takes texts: give --text, not --image.")
+    if given == ["text"] and source.input_kind == "images":
+        raise InputError(f"{source.path} takes images: give --image, not --text.")
+    if index is not None:
+        return _test_example(source, index)
+    if text is not None:
+        return source_on_text(source, text)
+    channels, side = source.image_shape
+    return source.on_image(read_image(str(image), channels=channels, size=(side, side), resize=resize))
+
+
+def open_model(folder: str | Path, *, torch: bool | None = None) -> ModelSource:
+    """The model of a folder, verified: a run, a saved model, or a BERT, ViT or GPT-2 of transformers.
+
+    It runs on torch where that is installed, unless ``torch`` says otherwise.
+    """
+    path = run_folders.find_run(folder)
+    if not path.is_dir():
+        raise InputError(f"{path}: no such folder. Give that of a run or of a model.")
+    if (path / run_folders.DATA).exists():
+        run, info = run_folders.load_run(path), run_folders.load_data_info(path)
+        model = ArrayModel(run_folders.saved_model(path), torch=torch)
+        return ModelSource(path, model, None, info.classes, info.mean, info.std, run, info.digest)
+    with_torch = torch is not False and find_spec("torch") and find_spec("transformers")
+    if with_torch and is_transformers_folder(path) and (kind := transformers_class(read_settings(path))):
+        from headwork.inspection.transformers_folders import transformers_source
+
+        return transformers_source(path, kind)
+    model = ArrayModel(read_saved(path), torch=torch)
+    config = model.config
+    classes = tuple(f"class {number}" for number in range(getattr(config, "classes", 0)))
+    channels = getattr(config, "channels", 0)
+    mean = std = DEFAULT_MEAN_STD[:channels]
+    if is_transformers_folder(path):
+        labels = read_settings(path).get("id2label")
+        if isinstance(labels, dict) and len(labels) == len(classes):
+            classes = tuple(str(labels.get(str(number), name)) for number, name in enumerate(classes))
+        mean, std = image_mean_and_std(path, channels)
+    return ModelSource(path, model, None, classes, mean, std)
+
+
+def transformers_class(settings: Mapping[str, Any]) -> str:
+    """The class of the transformers library for a model; none where it is another kind, or we read it."""
+    names = settings.get("architectures")
+    name = str(names[0]) if isinstance(names, list) and names else ""
+    moments = (kind for end, kind in AUTO_CLASSES.items() if name.endswith(end))
+    return "" if name == "ViTForImageClassification" else next(moments, "")
+
+
+def read_settings(path: Path, name: str = CONFIG) -> dict[str, Any]:
+    """A file of settings in a folder of the library, whose cache is made of links."""
+    data = parse_json(read_bytes(path / name, max_bytes=2**20), path / name)
+    return data if isinstance(data, dict) else {}
+
+
+def image_mean_and_std(path: Path, channels: int) -> list[tuple[float, ...]]:
+    """Mean and standard deviation of the images that a model of the library takes."""
+    settings = read_settings(path, PREPROCESSOR) if (path / PREPROCESSOR).exists() else {}
+    moments = []
+    for values in (settings.get("image_mean"), settings.get("image_std")):
+        numbers = (
+            values if isinstance(values, list) and len(values) == channels else DEFAULT_MEAN_STD[:channels]
+        )
+        moments.append(tuple(x if isinstance(x, float) and 0 < x < 1 else 0.5 for x in numbers))
+    return moments
+
+
+def _test_example(source: ModelSource, index: int) -> ModelOnInput:
+    """An example of the test set of a run, and some others of its images."""
+    run, path = source.run, source.path
+    if run is None:
+        raise InputError(f"{path}: a model without a test set, so no --index. Give --image or --text.")
+    split: Any = run_folders.example_images(path) if (path / run_folders.IMAGES).exists() else None
+    if split is not None and index in split.indices:
+        at = split.indices.index(index)
+    else:
+        data = run_folders.load_data(run)
+        _check_index(source, data, index)
+        split, at = data.test, index
+    true_class = source.classes[int(split.labels[at])]
+    if source.input_kind == "texts":
+        return replace(source_on_text(source, str(split.texts[at])), true_class=true_class)
+    others = [number for number in range(len(split.images)) if number != at][:OTHER_IMAGES]
+    weights = source.array_model.weights({"images": normalise(split.images[others], source.mean, source.std)})
+    on_image = source.on_image(split.images[at])
+    return replace(on_image, other_weights=weights, other_inputs=len(others), true_class=true_class)
+
+
+def _check_index(source: ModelSource, data: Any, index: int) -> None:
+    if source.digest and data.digest != source.digest:
+        raise InputError(f"{source.path}: {data.name} is not what it was trained on. Give --image or --text.")
+    if not 0 <= index < len(data.test):
+        last = len(data.test) - 1
+        raise InputError(f"--index {index}: the test set of {data.name} has examples 0 to {last}.")
+
+
+def source_on_text(source: ModelSource, text: str) -> ModelOnInput:
+    if not text.strip():
+        raise InputError("inspect: an empty text. Give at least one word.")
+    if source.module is not None:
+        return _module_on_text(source, text)
+    model, config = source.array_model, source.run or source.array_model.config
+    ids = _encode(source.path, model.tokenizer, text, config.max_length)
+    return model_on_text(model, source.path.name, ids, source.classes)
+
+
+def _encode(path: Path, tokenizer: Any, text: str, max_tokens: int) -> list[int]:
+    if tokenizer is None:
+        raise InputError(f"{path}: no {TOKENIZER}, so a text cannot be read. Put it beside the model.")
+    ids: list[int] = tokenizer.encode(text, whole=True)
+    if len(ids) > max_tokens:
+        raise InputError(f"inspect: {len(ids):,} tokens; the model takes at most {max_tokens:,}. Shorten it.")
+    if all(tokenizer.token_names[number] in SPECIAL_TOKENS for number in ids):
+        raise InputError("inspect: the text has only special tokens. Give at least one word.")
+    return ids
+
+
+def _module_on_text(source: ModelSource, text: str) -> ModelOnInput:
+    """A text through a model of the transformers library, by its tokenizer.json."""
+    import torch
+
+    from headwork.inspection.module_on_input import module_on_input
+
+    path, config = source.path, source.module.config
+    at = path / TOKENIZER
+    known = read_tokenizer_json(read_bytes(at, max_bytes=MAX_TOKENIZER_BYTES), at) if at.is_file() else None
+    max_tokens = getattr(config, "max_position_embeddings", None) or 512
+    ids = _encode(path, known, text, max_tokens)
+    assert known is not None
+    special = [i for i, number in enumerate(ids) if known.token_names[number] in SPECIAL_TOKENS]
+    numbers = range(config.vocab_size if type(source.module).__name__.endswith(LANGUAGE_MODELS) else 0)
+    words = [known.token_text(n) if n in known.token_names else f"token {n}" for n in numbers]
+    labels = [known.token_text(n).strip() or known.token_names[n] for n in ids]
+    given = {"input_ids": torch.tensor([ids])}
+    options: dict[str, Any] = {
+        "labels": labels,
+        "classes": words,
+        "never_hidden": special,
+        "edits": source.edits,
+    }
+    return replace(module_on_input(source.module, (), given, **options), name=path.name)
+
+
+def find_target(model: ModelOnInput, target: str | int | None) -> int | None:
+    """The number of the class to explain."""
+    if target is None:
+        return None
+    if target in model.classes:
+        return model.classes.index(str(target))
+    if isinstance(target, int) and 0 <= target < len(model.classes):
+        return target
+    raise unknown_name("target", target, model.classes[:50])
