@@ -124,13 +124,13 @@ def test_our_models_give_the_same_on_numpy_and_on_torch():
 
 
 def test_positions_before_training_are_like_none():
-    from headwork.inspection.subjects import OwnModel
-    from headwork.training.folders import find_run, saved_model
+    from headwork.inspection.model_on_input import ArrayModel
+    from headwork.training.run_folders import find_run, saved_model
 
     saved = saved_model(find_run("digits"))
     name = next(name for name in saved.parameters if name.startswith("positions"))
     zeros = {**saved.parameters, name: 0 * saved.parameters[name]}
-    model = OwnModel(replace(saved, parameters=zeros), torch=False)
+    model = ArrayModel(replace(saved, parameters=zeros), torch=False)
     with np.errstate(all="raise"):
         assert not model.positions.any()
 

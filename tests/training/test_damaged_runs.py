@@ -31,7 +31,7 @@ def figures(folder: Path, digit: Path, *, evaluated: bool) -> tuple[list[Any], l
     lines: list[str] = []
     table = predict(folder, images=[digit], log=lines.append)
     told: list[Any] = [
-        table.more,
+        table.extra_data,
         training.run_to_json(training.load_run(folder)),
         training.load_metrics(folder),
     ]

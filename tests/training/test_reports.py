@@ -315,7 +315,7 @@ def test_an_onnx_file_that_differs_is_not_left_behind(finished, tmp_path, monkey
             twin.head.bias[0] += 0.01
         return twin
 
-    monkeypatch.setattr(export, "for_export", wrong)
+    monkeypatch.setattr(export, "fused_copy", wrong)
     with pytest.raises(
         export.MismatchError, match=r"not written: its logits differ from the model's by 1\.0e-02"
     ):

@@ -260,7 +260,7 @@ def test_who_reads_changes_nothing(stopped, tmp_path):
 def test_a_checkpoint_that_vanishes_while_it_is_read_is_not_damaged(copied, monkeypatch):
     """The training process dropped it, as it wrote a newer one."""
     newest = step_folders(copied)[-1]
-    before, read = checkpoints._read, []
+    before, read = checkpoints._read_verified, []
 
     def meanwhile(place):
         read.append(step_of(place))
@@ -269,7 +269,7 @@ def test_a_checkpoint_that_vanishes_while_it_is_read_is_not_damaged(copied, monk
             shutil.rmtree(place)
         return before(place)
 
-    monkeypatch.setattr(checkpoints, "_read", meanwhile)
+    monkeypatch.setattr(checkpoints, "_read_verified", meanwhile)
     assert latest(copied, pytest.fail)[0] == newest.with_name("step-00000023")
     assert read == [22, 23]
 

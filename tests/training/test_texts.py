@@ -67,7 +67,7 @@ def test_a_file_of_one_s_own(trained):
     assert training.load_run(trained).model.max_length == 12
     table = predict(trained, texts=["a great film", "the plot was awful"])
     assert [row[1] for row in table.rows] == ["five", "one"]
-    assert sum(table.more["probabilities"][0].values()) == pytest.approx(1)
+    assert sum(table.extra_data["probabilities"][0].values()) == pytest.approx(1)
     evaluation, _, told = evaluate_run(trained, log=quiet)
     assert told == "test of reviews"
     assert evaluation.accuracy == pytest.approx(result.test_accuracy)
