@@ -21,6 +21,7 @@ from headwork.grading.wording import CALLED
 from headwork.grading.wrong_step import Cause, WrongStep
 
 MAX_PAIRS = 3  # pairs named at most
+COMMON = 1.0  # bits: rarer mistakes are not tried in pairs
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
 
 
@@ -69,7 +70,8 @@ def _mistakes(case: Case, wrong: WrongStep, *, strict: bool) -> list[Cause]:
             met = wrong.matches(value) if strict else _matches_within_rounding(case, wrong, mistake, value)
             if slug not in causes and met:
                 evidence = _evidence(case, mistake, wrong, base)
-                causes[slug] = Cause(slug, mistake.sentence, evidence, wrong.path, charge=slug)
+                bits = mistake.rarity
+                causes[slug] = Cause(slug, mistake.sentence, evidence, wrong.path, charge=slug, bits=bits)
     return list(causes.values())
 
 
@@ -77,7 +79,7 @@ def _mistakes_anew(case: Case, wrong: WrongStep) -> list[Cause]:
     """Mistakes of a step worked out from the inputs, although the steps before it were written otherwise."""
     mistakes = [mistake for mistake, value in _changes(case, wrong, {}) if wrong.matches(value)]
     evidence = "worked out from the inputs anew, it gives your numbers"
-    return [Cause(m.slug, m.sentence, evidence, wrong.path, charge=m.slug) for m in mistakes]
+    return [Cause(m.slug, m.sentence, evidence, wrong.path, charge=m.slug, bits=m.rarity) for m in mistakes]
 
 
 def _changes(case: Case, wrong: WrongStep, base: Steps) -> Iterator[tuple[Misconception, Array]]:
@@ -116,7 +118,7 @@ def _pairs(case: Case, wrong: WrongStep) -> list[Cause]:
     """Two mistakes at once."""
     causes: dict[frozenset[str], Cause] = {}
     for base in wrong.bases:
-        singles = [mistake for mistake, _ in _changes(case, wrong, base)]
+        singles = [mistake for mistake, _ in _changes(case, wrong, base) if mistake.rarity < COMMON]
         for first, second in permutations(singles, 2):
             pair = frozenset((first.slug, second.slug))
             steps = None if pair in causes else run_with_mistakes(case, first, second, replacing=base)

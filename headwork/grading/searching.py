@@ -66,7 +66,7 @@ def search(
         whole_way = step_graph(case, wrong.path, {})
         found = _single(whole_way, target, False, most=2)[0] if whole_way else []
         matches = [replace(match, bits=match.bits + RERUN_BITS) for match in found]
-        authored = [replace(cause, bits=RERUN_BITS) for cause in anew()]
+        authored = [replace(cause, bits=cause.bits + RERUN_BITS) for cause in anew()]
     if not matches and not authored:
         matches = next(filter(None, (_formulas(graph, target) for graph in _graphs(case, wrong))), [])
     found, known = _different(case, sorted(matches, key=lambda match: match.bits), authored)

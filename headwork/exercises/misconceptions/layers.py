@@ -1,36 +1,10 @@
-"""Mistakes in positions, normalisation, residuals and the feed-forward layer."""
+"""Mistakes in normalisation, residuals and the feed-forward layer."""
 
 from typing import Any
 
 import numpy as np
 
 from headwork.exercises.case import RunView
-
-
-# --- positions --------------------------------------------------------------------------------------
-def sine_and_cosine_swapped(run: RunView) -> Any:
-    return run.current.reshape(len(run.current), -1, 2)[..., ::-1].reshape(run.current.shape)
-
-
-def exponent_without_two(run: RunView) -> Any:
-    return run.current**0.5
-
-
-def column_for_pair(run: RunView) -> Any:
-    return run.current**2
-
-
-def frequencies_rising(run: RunView) -> Any:
-    return 1 / run.current
-
-
-def positions_from_one(run: RunView) -> Any:
-    return {"places": run.places + 1}
-
-
-def degrees_for_radians(run: RunView) -> Any:
-    angles = np.deg2rad(run.angles)
-    return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(run.current.shape)
 
 
 # --- normalisation ----------------------------------------------------------------------------------
@@ -106,3 +80,166 @@ def second_bias_forgotten(run: RunView) -> Any:
 
 def output_activated(run: RunView) -> Any:
     return np.maximum(run.current, 0)
+
+
+def _each(function: Any) -> Any:
+    """A function of each row of what is normalised."""
+    return lambda run: function(_rows(run))[:, None]
+
+
+def divided_by_tokens(run: RunView) -> Any:
+    return _rows(run).sum(-1, keepdims=True) / len(_rows(run))
+
+
+def mean_absolute_deviation(run: RunView) -> Any:
+    return np.abs(run.centred).mean(-1, keepdims=True)
+
+
+def deviations_not_squared(run: RunView) -> Any:
+    return run.centred.sum(-1, keepdims=True)
+
+
+def deviation_of_all_tokens(run: RunView) -> Any:
+    return np.full_like(run.current, _rows(run).std())
+
+
+def squares_over_tokens(run: RunView) -> Any:
+    return np.sqrt((run.centred**2).sum(-1, keepdims=True) / len(run.centred))
+
+
+def sum_of_squares(run: RunView) -> Any:
+    return (run.centred**2).sum(-1, keepdims=True)
+
+
+def root_of_sum_over_width(run: RunView) -> Any:
+    return np.sqrt((run.centred**2).sum(-1, keepdims=True)) / run.centred.shape[-1]
+
+
+def squares_not_centred(run: RunView) -> Any:
+    return np.sqrt((_rows(run) ** 2).mean(-1, keepdims=True))
+
+
+def divided_by_length(run: RunView) -> Any:
+    return run.centred / np.sqrt((run.centred**2).sum(-1, keepdims=True))
+
+
+def zeros_not_counted(run: RunView) -> Any:
+    return _rows(run).sum(-1, keepdims=True) / (_rows(run) != 0).sum(-1, keepdims=True)
+
+
+def median_for_mean(run: RunView) -> Any:
+    return _each(lambda rows: np.median(rows, -1))(run)
+
+
+def middle_for_mean(run: RunView) -> Any:
+    return _each(lambda rows: (rows.max(-1) + rows.min(-1)) / 2)(run)
+
+
+def largest_for_mean(run: RunView) -> Any:
+    return _each(lambda rows: rows.max(-1))(run)
+
+
+def absolute_deviations_added(run: RunView) -> Any:
+    return np.abs(run.centred).sum(-1, keepdims=True)
+
+
+def mean_of_squares_less_mean(run: RunView) -> Any:
+    return np.sqrt(np.abs((_rows(run) ** 2).mean(-1, keepdims=True) - run.mean))
+
+
+def largest_deviation(run: RunView) -> Any:
+    return np.abs(run.centred).max(-1, keepdims=True)
+
+
+def range_for_deviation(run: RunView) -> Any:
+    return _each(lambda rows: np.ptp(rows, -1))(run)
+
+
+def half_range_for_deviation(run: RunView) -> Any:
+    return _each(lambda rows: np.ptp(rows, -1) / 2)(run)
+
+
+def scale_for_each_token(run: RunView) -> Any:
+    return (
+        run.normalised * run.scale[: len(run.tokens), None] + run.shift[: len(run.tokens), None]
+        if run.has("scale") and run.has("shift") and (len(run.tokens) <= len(run.scale))
+        else None
+    )
+
+
+def mean_for_shift(run: RunView) -> Any:
+    return run.normalised * run.scale + run.mean if run.has("scale") else None
+
+
+def difference_of_sublayer(run: RunView) -> Any:
+    return run.tokens - run.sublayer
+
+
+def mean_of_both(run: RunView) -> Any:
+    return (run.tokens + run.sublayer) / 2
+
+
+def sublayer_normalised(run: RunView) -> Any:
+    return run.tokens + _normalised(run.sublayer)
+
+
+def input_normalised(run: RunView) -> Any:
+    return _normalised(run.tokens) + run.sublayer
+
+
+def _normalised(rows: Any) -> Any:
+    deviations = rows.std(-1, keepdims=True)
+    return (rows - rows.mean(-1, keepdims=True)) / np.where(deviations == 0, 1, deviations)
+
+
+def clipped_before_the_bias(run: RunView) -> Any:
+    return np.maximum(run.tokens @ run.W_1, 0) + (run.b_1 if run.has("b_1") else 0)
+
+
+def bias_down_the_columns(run: RunView) -> Any:
+    return _bias_per_token(run, run.tokens @ run.W_1, run.b_1)
+
+
+def second_bias_down_the_columns(run: RunView) -> Any:
+    return _bias_per_token(run, run.activated @ run.W_2, run.b_2)
+
+
+def output_clipped_before_the_bias(run: RunView) -> Any:
+    return np.maximum(run.activated @ run.W_2, 0) + (run.b_2 if run.has("b_2") else 0)
+
+
+def activation_not_used(run: RunView) -> Any:
+    return run.hidden @ run.W_2 + (run.b_2 if run.has("b_2") else 0)
+
+
+def tokens_clipped(run: RunView) -> Any:
+    return np.maximum(run.tokens, 0) @ run.W_1 + (run.b_1 if run.has("b_1") else 0)
+
+
+def bias_summed(run: RunView) -> Any:
+    return run.tokens @ run.W_1 + run.b_1.sum()
+
+
+def second_bias_summed(run: RunView) -> Any:
+    return run.activated @ run.W_2 + run.b_2.sum()
+
+
+def only_the_largest_kept(run: RunView) -> Any:
+    return np.where(run.hidden == run.hidden.max(-1, keepdims=True), run.current, 0)
+
+
+def clipped_at_one(run: RunView) -> Any:
+    return np.maximum(run.hidden, 1)
+
+
+def negative_as_one(run: RunView) -> Any:
+    return np.where(run.hidden < 0, 1, run.hidden)
+
+
+def negative_as_minus_one(run: RunView) -> Any:
+    return np.where(run.hidden < 0, -1, run.hidden)
+
+
+def _bias_per_token(run: RunView, products: Any, bias: Any) -> Any:
+    """The bias added down the columns, which needs as many tokens as it has numbers, or fewer."""
+    return products + bias[: len(products), None] if len(products) <= len(bias) else None

@@ -14,18 +14,22 @@ from headwork.exercises.misconceptions import (
     counts,
     heads,
     layers,
+    limits,
+    positions,
     recurrence,
+    weights,
 )
 from headwork.files import load_package_toml
 
-MODULES = (attention, convolution, counts, heads, layers, recurrence)
+MODULES = (attention, convolution, counts, heads, layers, limits, positions, recurrence, weights)
 
 
 @dataclass(frozen=True)
 class Misconception:
     """One known mistake: its sentence, the mechanisms that it is made on, and what it changes.
 
-    ``evidence`` says what shows it, from the student's step and the run.
+    ``evidence`` says what shows it, from the student's step and the run; ``rarity`` by how many bits it is
+    rarer than the common ones.
     """
 
     slug: str
@@ -33,6 +37,7 @@ class Misconception:
     on: tuple[str, ...]
     edit: Edit
     evidence: Callable[[Any, RunView], str] | None
+    rarity: float = 0.0
 
 
 def _read_misconceptions() -> dict[str, Misconception]:
@@ -46,7 +51,7 @@ def _read_misconceptions() -> dict[str, Misconception]:
         on = tuple(mechanism for name in entry["on"] for mechanism in groups.get(name, [name]))
         edit = Edit(steps=dict.fromkeys(entry["at"], change)) if "at" in entry else Edit(change)
         evidence = getattr(attention_parts, entry["evidence"]) if "evidence" in entry else None
-        known[slug] = Misconception(slug, entry["sentence"], on, edit, evidence)
+        known[slug] = Misconception(slug, entry["sentence"], on, edit, evidence, entry.get("rarity", 0.0))
     return known
 
 
