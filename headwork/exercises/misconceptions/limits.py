@@ -247,11 +247,6 @@ def _lengths(rows: Any) -> Any:
     return np.sqrt((rows**2).sum(-1, keepdims=True))
 
 
-def _over(left: Any, right: Any) -> Any:
-    """A quotient, 0 where nothing is divided by 0."""
-    return np.where(right == 0, 0, left / np.where(right == 0, 1, right))
-
-
 def _errors(run: RunView) -> Any:
     return run.output - run.tokens
 
@@ -273,7 +268,7 @@ def root_mean_square(run: RunView) -> Any:
 
 
 def cosines_for_scores(run: RunView) -> Any:
-    return _over(run.current, _lengths(run.tokens) * _lengths(run.tokens).T)
+    return attention_parts.quotient(run.current, _lengths(run.tokens) * _lengths(run.tokens).T)
 
 
 def common_vectors_counted(run: RunView) -> Any:
@@ -281,7 +276,7 @@ def common_vectors_counted(run: RunView) -> Any:
 
 
 def error_of_the_token_itself(run: RunView) -> Any:
-    return _over(_lengths(_errors(run)), _lengths(run.tokens))
+    return attention_parts.quotient(_lengths(_errors(run)), _lengths(run.tokens))
 
 
 def absolute_differences_added(run: RunView) -> Any:
@@ -309,7 +304,7 @@ def weight_of_others(run: RunView) -> Any:
 
 
 def error_of_the_output(run: RunView) -> Any:
-    return _over(_lengths(_errors(run)), _lengths(run.output))
+    return attention_parts.quotient(_lengths(_errors(run)), _lengths(run.output))
 
 
 def mean_absolute_error(run: RunView) -> Any:

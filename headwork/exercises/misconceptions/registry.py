@@ -15,13 +15,14 @@ from headwork.exercises.misconceptions import (
     heads,
     layers,
     limits,
+    linear,
     positions,
     recurrence,
     weights,
 )
 from headwork.files import load_package_toml
 
-MODULES = (attention, convolution, counts, heads, layers, limits, positions, recurrence, weights)
+MODULES = (attention, convolution, counts, heads, layers, limits, linear, positions, recurrence, weights)
 
 
 @dataclass(frozen=True)
