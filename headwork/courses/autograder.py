@@ -85,9 +85,8 @@ def _printable(text: str) -> str:
 
 
 # --- what the cells of a notebook call ------------------------------------------------------------------
-ExerciseData = (
-    Mapping[str, Any] | str
-)  # one exercise, or those of all students as ``pack_variants`` gives them
+# One exercise, or those of all students as ``pack_variants`` gives them.
+ExerciseData = Mapping[str, Any] | str
 
 
 def pack_variants(variants: Mapping[str, Any]) -> str:

@@ -22,20 +22,27 @@ def with_infinity(text: str) -> str:
     return text.replace("oo", "∞")
 
 
+def decimal_value(value: Any) -> float | None:
+    """A number, exact or not, as a float; None where symbols remain."""
+    if not hasattr(value, "free_symbols"):
+        return float(value)
+    from headwork.numbers.exact import decimal
+
+    return decimal(value)
+
+
 def number_text(value: Any, digits: int) -> str:
     """A number in decimals: whole numbers as they are, others to so many digits after the point.
 
     >>> number_text(2.0, 4), number_text(0.53444, 4), number_text(1e-9, 4)
     ('2', '0.5344', '1e-09')
     """
-    if hasattr(value, "free_symbols"):
-        from headwork.numbers.exact import decimal, exact_text
+    number = decimal_value(value)
+    if number is None:
+        from headwork.numbers.exact import exact_text
 
-        number = decimal(value)
-        if number is None:
-            return with_infinity(exact_text(value))
-        value = number
-    value = float(value)
+        return with_infinity(exact_text(value))
+    value = number
     if math.isnan(value):
         return "undefined"
     if math.isinf(value):

@@ -115,14 +115,14 @@ def attention_of(
         check_known("tensor to keep", name, TENSOR_NAMES)
     pattern = [paths] if isinstance(paths, str) else paths
     collector = AttentionCollector(pattern, ("weights", *keep), limit, gradients)
-    output = run_collecting(module, inputs, kwargs, collector)
+    output = run_with_collector(module, inputs, kwargs, collector)
     collector.check()
     reasons = {one.reason for one in collector.unread}
     unread = [one for one in collector.unread if COMPILED not in reasons or one.reason != OUTSIDE]
     return AttentionRecords(output, collector.records, list(dict.fromkeys(unread)))
 
 
-def run_collecting(
+def run_with_collector(
     module: nn.Module,
     inputs: Sequence[Any],
     kwargs: Any,

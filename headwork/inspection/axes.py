@@ -262,9 +262,9 @@ def _elementwise(node: TensorNode) -> Axes | None:
     outer = len(own) == 2 and own[0] - own[1] and own[1] - own[0]
     result = []
     for i, size in enumerate(node.shape):
-        axis_found = next((axes[i] for axes in padded if axes[i]), ())
+        axis = next((axes[i] for axes in padded if axes[i]), ())
         on_one_side = outer and sum(i in one for one in own) == 1
-        result.append(_with_new_origins(axis_found) if on_one_side else _resize(axis_found, size))
+        result.append(_with_new_origins(axis) if on_one_side else _resize(axis, size))
     return tuple(result)
 
 

@@ -108,7 +108,7 @@ class Inspection(Renderable):
         sizes = np.cumsum([self.layers[i].weights.size for i in best])
         kept = sorted(i for i, size in zip(best, sizes, strict=True) if i == best[0] or size <= MAX_WEIGHTS)
         layer, head = next(head for head in self.heads if head[0] in kept)
-        start = kept.index(layer), head, self.model.read_token
+        start = kept.index(layer), head, self.model.output_token_index
         remarks = {(kept.index(i), j): self.head_remark(i, j) for i, j in self.heads if i in kept}
         layers = tuple((self.layers[i].name, self.layers[i].weights) for i in kept)
         return AttentionView(self.tokens(), layers, start, remarks)

@@ -21,7 +21,7 @@ from headwork.inspection.attention import (
     AttentionRecord,
     attention_of,
     path_matches,
-    run_collecting,
+    run_with_collector,
 )
 from headwork.inspection.operations import tensors_in
 from headwork.inspection.watching import DetectedAttention
@@ -114,8 +114,8 @@ def intervene(module: nn.Module, changes: Mapping[str, Heads], /, *inputs: Any, 
         for path, change in changes.items()
     ]
     editor = HeadEditor(edits, paths=list(changes))
-    before = run_collecting(module, inputs, kwargs, HeadEditor([]), stepwise=True)
-    output = run_collecting(module, inputs, kwargs, editor, stepwise=True)
+    before = run_with_collector(module, inputs, kwargs, HeadEditor([]), stepwise=True)
+    output = run_with_collector(module, inputs, kwargs, editor, stepwise=True)
     editor.check()
     old, new = (_first_numbers(one) for one in (before, output))
     differences, norm = (new - old).abs(), old.norm().item()
@@ -206,7 +206,7 @@ def run_edited(
 ) -> tuple[Any, list[AttentionRecord]]:
     """The output of a pass with heads changed, and records of the attentions with what is to ``keep``."""
     editor = HeadEditor(edits, keep)
-    output = run_collecting(module, inputs, kwargs, editor, stepwise=True)
+    output = run_with_collector(module, inputs, kwargs, editor, stepwise=True)
     editor.check()
     return output, editor.records
 

@@ -63,7 +63,7 @@ class ModelOnInput:
     attention_pass: Callable[[ChooseClass], tuple[Array, list[AttentionLayer]]]
     hidden_note: str
     classes: tuple[str, ...] = ()
-    read_from: int | str | None = 0  # the token that the output is made of; None: the mean; or "gradient"
+    output_token: int | str | None = 0  # the token that the output is made of; None: the mean; or "gradient"
     grid: tuple[int, int] | None = None
     pixels: Array | None = None  # bytes: channel, height, width
     without_heads: Callable[[str, int], Array] | None = None
@@ -118,17 +118,17 @@ class ModelOnInput:
 
     def output_row(self, matrix: Array) -> Array:
         """The row (key) of a matrix (query, key) for the tokens that the output is made of."""
-        rows: Array = matrix.mean(0) if self.read_token is None else matrix[self.read_token]
+        rows: Array = matrix.mean(0) if self.output_token_index is None else matrix[self.output_token_index]
         return rows
 
     @cached_property
-    def read_token(self) -> int | None:
+    def output_token_index(self) -> int | None:
         """The token that the output is made of; None for the mean of all.
 
         Where it is not known, only that one has a gradient in the last layer.
         """
-        if not isinstance(self.read_from, str):
-            return None if self.read_from is None else self.read_from % len(self.labels)
+        if not isinstance(self.output_token, str):
+            return None if self.output_token is None else self.output_token % len(self.labels)
         gradient = next((layer.gradient for layer in self.layers[::-1] if layer.gradient is not None), None)
         if gradient is None or gradient.shape[-2] != len(self.labels):
             return None
@@ -179,7 +179,7 @@ class ArrayModel:
 
     def __call__(self, inputs: Mapping[str, Array]) -> Array:
         if self.change_weights is not None:
-            return _array(self.run_plain(inputs, lambda path, weights: weights))
+            return _array(self.run_with_plain_kernels(inputs, lambda path, weights: weights))
         if not self.torch:
             return np.asarray(self.inner(**inputs))
         with evaluation_mode(self.inner):
@@ -192,7 +192,7 @@ class ArrayModel:
         given = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in inputs.items()}
         return {n: t.to(like if t.is_floating_point() else like.device) for n, t in given.items()}
 
-    def run_plain(self, inputs: Mapping[str, Array], replace: Callable[[str, Any], Any]) -> Any:
+    def run_with_plain_kernels(self, inputs: Mapping[str, Array], replace: Callable[[str, Any], Any]) -> Any:
         """The output, a tensor of its kind; ``replace`` gets and gives the weights of each attention."""
 
         def note(name: str, value: Any, /) -> Any:
@@ -213,7 +213,7 @@ class ArrayModel:
     ) -> tuple[Array, list[AttentionLayer]]:
         """The output and the weights of every attention on one input, and with torch their gradients."""
         weights: dict[str, Any] = {}
-        output = read(self.run_plain(inputs, weights.setdefault))
+        output = read(self.run_with_plain_kernels(inputs, weights.setdefault))
         numbers = _array(output)[0]
         gradients: list[Any] = [None] * len(weights)
         if self.torch and weights and output.requires_grad:
@@ -230,7 +230,7 @@ class ArrayModel:
     def weights(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The weights (input, head, query, key) of every attention, by its path."""
         weights: dict[str, Any] = {}
-        self.run_plain(inputs, weights.setdefault)
+        self.run_with_plain_kernels(inputs, weights.setdefault)
         return {path: _array(value) for path, value in weights.items()}
 
     def without_heads(self, inputs: Mapping[str, Array], path: str, heads: int) -> Array:
@@ -243,7 +243,7 @@ class ArrayModel:
             return value * (value.new_tensor(kept) if self.torch else HandTensor(kept))
 
         repeated = {name: np.repeat(value, heads, 0) for name, value in inputs.items()}
-        return _array(self.run_plain(repeated, switch_off))
+        return _array(self.run_with_plain_kernels(repeated, switch_off))
 
     @property
     def positions(self) -> Array | None:
@@ -292,7 +292,7 @@ def classifier_on_image(
         without_heads=lambda path, heads: model.without_heads(inputs, path, heads),
         hidden_note="Hidden patches are the mean of the training images.",
         classes=classes,
-        read_from=0 if first else None,
+        output_token=0 if first else None,
         grid=(side, side),
         pixels=pixels,
         positions=model.positions if has_patches else None,
@@ -357,7 +357,7 @@ def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[s
         without_heads=lambda path, heads: np.asarray(read(model.without_heads(whole, path, heads))),
         hidden_note=f"Hidden tokens are {how}.",
         classes=classes,
-        read_from=-1 if kind == "language" else 0 if first else None,
+        output_token=-1 if kind == "language" else 0 if first else None,
         inputs=whole,
     )
 

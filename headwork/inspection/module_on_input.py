@@ -101,7 +101,7 @@ def module_on_input(
         attention_pass=attention_pass,
         hidden_note=call.hidden_note,
         classes=tuple(map(str, class_names)),
-        read_from="gradient",
+        output_token="gradient",
         grid=grid,
         pixels=pixels,
         remarks=tuple(remarks),

@@ -8,15 +8,9 @@ from headwork.documents import Document, Figure, Table, save_plot
 from headwork.errors import InputError
 from headwork.inspection import figures
 from headwork.inspection.run_report import settings_table
+from headwork.training import run_folders
 from headwork.training.progress import format_duration
-from headwork.training.run_folders import (
-    RESULT,
-    Result,
-    check_run_folder,
-    load_data_info,
-    load_metrics,
-    load_run,
-)
+from headwork.training.run_folders import RESULT, Result, load_metrics, load_run
 
 
 def compare_curves(runs: Sequence[Path], out: Path) -> Path:
@@ -26,7 +20,7 @@ def compare_curves(runs: Sequence[Path], out: Path) -> Path:
 
 def _curves(runs: Sequence[Path]) -> Any:
     names = _differences(runs) or _folder_names(runs)
-    data = sorted({load_data_info(run).name for run in runs})
+    data = sorted({run_folders.load_data_info(run).name for run in runs})
     captions = {figures.curves_caption(load_run(run)) for run in runs}
     caption = captions.pop() if len(captions) == 1 else ""
     metrics = {names[run]: load_metrics(run) for run in runs}
@@ -58,7 +52,7 @@ def compare_results(runs: Sequence[Path]) -> Table:
 
 def _differences(runs: Sequence[Path]) -> dict[Path, str]:
     """Each run by the settings in which it differs from the others; empty where they are too many or none."""
-    settings = {run: dict(settings_table(load_run(check_run_folder(run))).rows) for run in runs}
+    settings = {run: dict(settings_table(load_run(run_folders.check_run_folder(run))).rows) for run in runs}
     names = dict.fromkeys(name for one in settings.values() for name in one)
     differ = [name for name in names if len({str(one.get(name)) for one in settings.values()}) > 1]
     labels = {
@@ -74,5 +68,5 @@ def _folder_names(runs: Sequence[Path]) -> dict[Path, str]:
     """The folders' own names, or their whole paths where two names are the same."""
     if len({run.resolve() for run in runs}) < len(runs):
         raise InputError("curves: a run is named twice.")
-    short = {run: check_run_folder(run).resolve().name for run in runs}
+    short = {run: run_folders.check_run_folder(run).resolve().name for run in runs}
     return short if len(set(short.values())) == len(runs) else {run: str(run) for run in runs}

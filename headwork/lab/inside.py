@@ -122,7 +122,7 @@ def _about(name: str) -> dict[str, Any]:
     rows, columns = view.model.grid or (0, 0)
     if rows != columns:
         raise InputError(f"Its {rows} x {columns} patches are no square, which is what this room shows.")
-    token = view.model.read_token
+    token = view.model.output_token_index
     last = not images and token == len(view.model.labels) - 1
     prefix = next((start for start in (RUN_PREFIX, FOREIGN_PREFIX) if name.startswith(start)), None)
     hint = "open a picture, or draw" if channels > 1 else "draw, or open a picture"

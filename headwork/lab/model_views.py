@@ -240,7 +240,7 @@ def look_at(model: str, given: str, changes: str = "") -> ModelView:
     if source.array_model is not None:
         check_size(source, count)
     if before is not None:
-        on_input = replace(on_input, read_from=before.model.read_token)
+        on_input = replace(on_input, output_token=before.model.output_token_index)
     between_all = [layer for layer in on_input.layers if layer.weights.shape[1:] == (count, count)]
     heads = [len(layer.weights) for layer in between_all]
     layers = [layer for layer in between_all if len(layer.weights) == max(heads, key=heads.count)]

@@ -35,7 +35,7 @@ PACKAGES = (
 LAZY_MODULES = [
     *("loading", "data"),
     *(f"inspection/{n}.py" for n in ["__init__", "tracing", "model_on_input", "relevance", "model_folders"]),
-    *(f"training/{n}.py" for n in ["__init__", "folders", "recipes", "checkpoints", "forms"]),
+    *(f"training/{n}.py" for n in ["__init__", "run_folders", "recipes", "checkpoints", "schemas"]),
 ]
 TRAINED = "training/trained"
 EXCLUDED = ("mechanisms/fused", "mechanisms/native", "lab/server", "lab/packing", "lab/page", "__main__")
@@ -57,7 +57,7 @@ def python_files() -> dict[str, bytes]:
     folder = fetch("pyodide", log=_quiet)
     files_by_name = {file.name: file for file in require_entry("pyodide").variants[0].files}
     read = partial(_read, folder, files_by_name)
-    top = [path.name for path in PACKAGE.glob("*.py")]
+    top = [path.name for path in PACKAGE.iterdir() if path.is_file()]
     site = dict(ChainMap(_wheel(read("numpy-")), _own_modules([*top, *PACKAGES]), *_third_party()))
     symbolic = {**_wheel(read("sympy-")), **_wheel(read("mpmath-"))}
     # The page has the images of the trained models as it is.

@@ -3,7 +3,7 @@
 from typing import Any
 
 from headwork import sizes
-from headwork.problems.book import Solution, problem
+from headwork.problems.book import Solution
 from headwork.problems.families import answer_table, chain_table, family_table, show_measured
 from headwork.readings import explain
 
@@ -16,19 +16,14 @@ A2: dict[str, Any] = {
 }
 
 
-@problem("Patches of an image")
 def a1(solution: Solution) -> None:
-    """A 224 x 224 image is cut into patches of 16 x 16. How many patches, how many tokens?"""
     ledger = solution.show(sizes.patches(image=224, patch=16))
     solution.check("patches along each side", ledger["side"], 14)
     solution.check("patches", ledger["patches"], 196)
     solution.check("tokens with a class token", ledger["tokens"], 197)
 
 
-@problem("Self-attention of four tokens")
 def a2(solution: Solution) -> None:
-    """Tokens (1,2), (2,0), (0,1), (1,1); W_q is the identity, W_k keeps the first coordinate, W_v the second,
-    applied as W x; no scaling (beta = 1). Find queries, keys, values, scores, weights and outputs."""
     trace = solution.show(explain("self-attention", exact=True, **A2))
     weights, output = trace["weights"].exact, trace["output"].exact
     solution.check("queries", trace["query"], "1 2; 2 0; 0 1; 1 1")
@@ -63,10 +58,7 @@ def a2(solution: Solution) -> None:
     solution.check(f"{label} with x W", scores[1], "16 8 6; 20 8 8; 3 2 1")
 
 
-@problem("CNN, RNN and transformer side by side")
 def a3(solution: Solution) -> None:
-    """Compare convolution, recurrence and self-attention: parallelism, long-range dependencies, complexity,
-    inductive bias, best uses."""
     families, chains = family_table(), chain_table()
     solution.show(answer_table())
     solution.show(families)

@@ -8,7 +8,7 @@ import numpy as np
 from headwork import sizes
 from headwork.construct import build, equal
 from headwork.mechanisms import attention, convolution_1d
-from headwork.problems.book import Solution, close, problem, tensor
+from headwork.problems.book import Solution, close, tensor
 from headwork.problems.families import show_measured, torch_flops
 from headwork.readings import explain
 from headwork.readings.sensitivity import sensitivity
@@ -16,9 +16,7 @@ from headwork.readings.sensitivity import sensitivity
 TOKENS = "1 2; 2 0; 0 1"
 
 
-@problem("The formula of attention")
 def b1(solution: Solution) -> None:
-    """Write attention with its hardness beta. Where does softmax go?"""
     trace = solution.show(
         explain("attention", query=TOKENS, key="1 1; 0 2; 1 0", value="1 0; 0 1; 2 2", exact=True)
     )
@@ -34,9 +32,7 @@ def b1(solution: Solution) -> None:
     solution.confirm("every output lies between the smallest and the largest value", between)
 
 
-@problem("Hardness")
 def b2(solution: Solution) -> None:
-    """What happens as beta goes to infinity and as it goes to 0, in self- and in cross-attention?"""
     cases: dict[str, Any] = {
         "self-attention": {"tokens": TOKENS},
         "cross-attention": {"tokens": TOKENS, "memory": "1 1; 0 3; 1 1; 4 0"},
@@ -93,10 +89,7 @@ def _fully_connected(solution: Solution) -> None:
     attention computes them anew for each. A gate sigmoid(w x + b) makes them depend on the input, too.""")
 
 
-@problem("Sensitivity to one key")
 def b3(solution: Solution) -> None:
-    """One key is moved by a small or a large vector delta. What changes, and how does it depend on beta?
-    (q.delta is the dot product of a query and delta.)"""
     clear = sensitivity("1 0; 0 1; -1 0", "1 0; 0.2 0; 0 1", "1 0; 0 1; 0 0", change=1, delta="0.1 0.1")
     betas = (1, 10, 100, 1000, 10000, 100000)
     near = sensitivity("[[1, 0]]", "1 0; 0.999 0", "1 0; 0 1", change=1, delta="0.002 0", betas=betas)
@@ -122,9 +115,7 @@ def b3(solution: Solution) -> None:
     solution.confirm("and vanishes where q.delta < 0", large.weights_after[0, 1, 1] < 1e-9)
 
 
-@problem("Several heads, and grouped convolution")
 def b4(solution: Solution) -> None:
-    """Write multi-head attention. In what sense is it like a grouped convolution of kernel size 1?"""
     trace = explain(
         "multi-head-attention",
         tokens="1 2 0 1; 2 0 1 1; 0 1 1 3",
@@ -166,9 +157,7 @@ def b4(solution: Solution) -> None:
     solution.confirm("proved exactly on a small case", proof.holds)
 
 
-@problem("Identity, permutation, running mean, convolution")
 def b5(solution: Solution) -> None:
-    """Can self-attention act as the identity? As a permutation? As a running mean? As a convolution?"""
     codes, content = np.eye(5), tensor(np.arange(10.0).reshape(5, 2))
     solution.check("identity", _weights(codes, codes, math.inf), np.eye(5))
     order = [2, 1, 0, 4, 3]
@@ -215,11 +204,7 @@ def _weights(query: Any, key: Any, beta: float) -> Any:
     return attention(tensor(query), tensor(key), tensor(np.eye(len(key))), beta=beta).array
 
 
-@problem("Copying with orthogonal vectors")
 def b6(solution: Solution) -> None:
-    """a, b, c, d are orthogonal with norm r; x1 = d+b, x2 = a, x3 = c+b; q = k = v = x, beta = 1. Which norms
-    have the tokens, which tokens do the outputs approximate, how does attention copy, and which r keeps the
-    relative error |y - x|/r below epsilon?"""
     import sympy
 
     trace = solution.show(explain("self-attention", tokens="0 r 0 r; r 0 0 0; 0 r r 0", beta=1))
@@ -245,9 +230,7 @@ def b6(solution: Solution) -> None:
     solution.check("built to order, the norm is", copied.norm_exact, "sqrt(ln(sqrt(10)*1000 - 2))")
 
 
-@problem("Linear attention")
 def b7(solution: Solution) -> None:
-    """Drop the exponential and normalise the dot products. What does it cost, and what can go wrong?"""
     inputs: dict[str, Any] = {
         "query": "1 2; 2 0; 0 1; 1 1",
         "key": "1 0; 2 0; 0 0; 1 0",
@@ -274,9 +257,7 @@ def b7(solution: Solution) -> None:
     solution.check("the form that shows its weights grows as", weighed, "O(n m d)")
 
 
-@problem("What self-attention costs")
 def b8(solution: Solution) -> None:
-    """Count the work of self-attention over n tokens of width d, projections included."""
     ledger = solution.show(sizes.growth("multi-head-attention"))
     work = ledger.total.multiply_adds
     assert isinstance(work, sizes.Polynomial)

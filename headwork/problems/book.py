@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from headwork.documents import Details, Document, Heading, Item, Items, Table
-from headwork.documents.number_format import cell_text, number_text
+from headwork.documents.number_format import cell_text, decimal_value, number_text
 from headwork.errors import unknown_name
 from headwork.files import load_package_toml
 from headwork.numbers import HandTensor
@@ -133,24 +133,14 @@ def _array_text(value: Any) -> str:
 def _cell_text(value: Any) -> str:
     if not hasattr(value, "free_symbols"):
         return number_text(value, 4)
-    from headwork.numbers.exact import (
-        as_single_fraction,
-        exact_text,
-    )  # when it is needed: SymPy takes a second to import
+    # When it is needed: SymPy takes a second to import.
+    from headwork.numbers.exact import as_single_fraction, exact_text
 
     return exact_text(as_single_fraction(value))
 
 
-def _decimal(value: Any) -> float | None:
-    if not hasattr(value, "free_symbols"):
-        return float(value)
-    from headwork.numbers.exact import decimal
-
-    return decimal(value)
-
-
 def _round_all(value: Any, digits: int) -> list[str]:
-    return [f"{_decimal(x):.{digits}f}" for x in np.asarray(value, object).flat]
+    return [f"{decimal_value(x):.{digits}f}" for x in np.asarray(value, object).flat]
 
 
 def _same(ours: Any, expected: Any) -> bool:
@@ -167,22 +157,22 @@ def _equal(ours: Any, correct: Any) -> bool:
 
         difference = (ours - correct).expand()
         return bool(difference == 0 or (not difference.free_symbols and sign(difference) == 0))
-    number = _decimal(correct)
+    number = decimal_value(correct)
     return number is not None and bool(abs(float(ours) - number) <= TOLERANCE * (1 + abs(number)))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """An entry: its slug, title, question in our words, and the function that solves it."""
+    """An entry: its slug, title, question in our words, and the function that fills a solution."""
 
     slug: str
     title: str
     question: str
-    entry: Callable[[Solution], None]
+    fill: Callable[[Solution], None]
 
     def solve(self) -> Solution:
         solution = Solution()
-        self.entry(solution)
+        self.fill(solution)
         words = book_texts().get(self.slug, {})
         solution.answer, solution.why = (_one_line(words.get(name, "")) for name in ("answer", "why"))
         for i, finding in enumerate(solution.findings):
@@ -219,28 +209,15 @@ def book_texts() -> dict[str, Any]:
     return load_package_toml(__file__, "book.toml")
 
 
-PROBLEMS: dict[str, Problem] = {}
-
-Entry = Callable[[Solution], None]
-
-
-def problem(title: str) -> Callable[[Entry], Entry]:
-    """Enter a function into the book: its name is the slug, its docstring the question."""
-
-    def enter(entry: Entry) -> Entry:
-        slug, question = entry.__name__.upper(), _one_line(entry.__doc__ or "")
-        PROBLEMS[slug] = Problem(slug, title, question, entry)
-        return entry
-
-    return enter
-
-
 @cache
 def all_problems() -> dict[str, Problem]:
-    """Every problem by its slug, in order."""
-    for name in MODULES:
-        import_module(f"headwork.problems.{name}")
-    return {slug: PROBLEMS[slug] for slug in sorted(PROBLEMS, key=lambda slug: (slug[0], int(slug[1:])))}
+    """Every problem by its slug, in order: the words of book.toml, and the function of that name."""
+    modules = [import_module(f"headwork.problems.{name}") for name in MODULES]
+    functions = {name: function for module in modules for name, function in vars(module).items()}
+    return {
+        slug: Problem(slug, entry["title"], _one_line(entry["question"]), functions[slug.lower()])
+        for slug, entry in book_texts().items()
+    }
 
 
 def find(slug: str) -> Problem:
@@ -255,9 +232,9 @@ def problem_list() -> Document:
     """All problems, by group."""
     parts: list[Any] = []
     for group, name in GROUPS.items():
-        found = {slug: entry for slug, entry in all_problems().items() if slug[0] == group}
+        listed = {slug: problem for slug, problem in all_problems().items() if slug[0] == group}
         parts += [Heading(f"{group}. {name}")]
-        parts += [Items(tuple(Item(entry.title, slug) for slug, entry in found.items()))]
+        parts += [Items(tuple(Item(problem.title, slug) for slug, problem in listed.items()))]
     parts.append("headwork problems A2 solves one; headwork problems --check checks all.")
     return Document("The problem book", tuple(parts))
 

@@ -9,14 +9,12 @@ from headwork import sizes
 from headwork.construct import build, equal
 from headwork.mechanisms import attention, convolution_1d, convolution_2d, layer_normalisation
 from headwork.problems.attention_by_hand import A2
-from headwork.problems.book import Solution, close, problem, tensor
+from headwork.problems.book import Solution, close, tensor
 from headwork.problems.families import attend, chain_table, reach, show_measured
 from headwork.readings import explain
 
 
-@problem("What beta does")
 def g1(solution: Solution) -> None:
-    """What does beta do, and when is information kept or spread?"""
     entropies, spreads = [], []
     for beta in (0.0, 0.5, 1.0, 2.0, 8.0):
         trace = explain("self-attention", **{**A2, "beta": beta})
@@ -28,9 +26,7 @@ def g1(solution: Solution) -> None:
     solution.confirm("at beta = 0 all outputs are alike", spreads[0] < 1e-15)
 
 
-@problem("Why several heads")
 def g2(solution: Solution) -> None:
-    """What can two heads do that one cannot?"""
     codes = np.eye(5)
     content = np.array([1.0, 4, 2, 8, 5])[:, None]
     before, after = (codes[np.clip(np.arange(5) + k, 0, 4)] for k in (-1, 1))
@@ -46,9 +42,7 @@ def g2(solution: Solution) -> None:
     solution.confirm("one head cannot see that the neighbours were exchanged", close(swapped[2], single[2]))
 
 
-@problem("Transformer against RNN and LSTM")
 def g3(solution: Solution) -> None:
-    """Compare paths, gradients, parallelism and positions."""
     solution.show(chain_table())
     for weight, effect in (("0.9", "vanishes"), ("1.1", "explodes")):
         trace = explain("recurrence-closed-form", inputs=[1.0] * 50, W_x="1", W_h=weight)
@@ -64,9 +58,7 @@ def g3(solution: Solution) -> None:
     show_measured(solution, "memory_over_a_gap")
 
 
-@problem("How self-attention works")
 def g4(solution: Solution) -> None:
-    """Go through self-attention step by step. Does a token always attend most to itself?"""
     trace = solution.show(explain("self-attention", exact=True, **A2))
     weights = trace["weights"].values
     solution.check("A2, row 0 attends most to token", int(np.argmax(weights[0])), 1)
@@ -75,9 +67,7 @@ def g4(solution: Solution) -> None:
     solution.check("queries and keys of width 2, values of width 3: the outputs are", wide.shape, (2, 3))
 
 
-@problem("What the feed-forward layer adds")
 def g5(solution: Solution) -> None:
-    """Attention already mixes tokens. What does the feed-forward layer add?"""
     bits = "0 0; 0 1; 1 0; 1 1"
     trace = solution.show(
         explain("feed-forward", tokens=bits, W_1="1 1; 1 1", b_1="0 -1", W_2="1; -2", exact=True)
@@ -88,9 +78,7 @@ def g5(solution: Solution) -> None:
     solution.check("the best linear map gives", best, "1/2 1/2 1/2 1/2")
 
 
-@problem("Layer normalisation")
 def g6(solution: Solution) -> None:
-    """Which steps, where, and why?"""
     trace = solution.show(explain("layer-normalisation", tokens="1 2 3 6; 10 20 30 60", exact=True))
     output = trace["output"].exact
     solution.check("a token ten times as large gives the same output", output[1], output[0])
@@ -103,9 +91,7 @@ def g6(solution: Solution) -> None:
     )
 
 
-@problem("When positions are needed")
 def g7(solution: Solution) -> None:
-    """When does attention need positions, and when not?"""
     random = np.random.default_rng(7)
     tokens, order = random.normal(size=(6, 4)), random.permutation(6)
     codes = explain("sinusoidal-positions", places=list(range(6)), width=4)["output"].values
@@ -123,9 +109,7 @@ def g7(solution: Solution) -> None:
     solution.say(construction.reason)
 
 
-@problem("ViT against CNN")
 def g8(solution: Solution) -> None:
-    """Locality, translation, and what each must learn."""
     random = np.random.default_rng(8)
     signal, kernel = random.normal(size=12), random.normal(size=3)
 
@@ -156,9 +140,7 @@ def g8(solution: Solution) -> None:
     show_measured(solution, "image_shifts")
 
 
-@problem("ViT against the original transformer")
 def g9(solution: Solution) -> None:
-    """How do input, positions and activation differ?"""
     base = sizes.transformer()
     vit = sizes.vit(image=224, patch=16, width=768, depth=12, heads=12, hidden=3072, classes=1000)
     solution.check("tokens of a 224 x 224 image", vit["tokens"], 197)
@@ -175,9 +157,7 @@ def g9(solution: Solution) -> None:
     solution.check("ReLU nothing", explain("relu", values="-1 1")["output"], "0 1")
 
 
-@problem("Uses of self-attention")
 def g10(solution: Solution) -> None:
-    """Where is self-attention used?"""
     keys, values = np.eye(8) * 12, np.arange(8.0)[:, None]
     looked_up = attention(tensor(keys[[5]] / 12), tensor(keys), tensor(values), beta=1.0).array
     solution.check("as a soft dictionary: the query for entry 5 returns 5", np.round(looked_up[0], 3), "[5]")
@@ -188,9 +168,7 @@ def g10(solution: Solution) -> None:
     solution.confirm("token 63 finds its match at position 3, 60 positions away", match > 0.45)
 
 
-@problem("Convolution and matrices")
 def g11(solution: Solution) -> None:
-    """When is a convolution a matrix, and what does sharing save?"""
     solution.show(explain("toeplitz", signal="x1 x2 x3 x4 x5", kernel="k1 k2"))
     ledger = solution.show(sizes.convolution(inputs=(3, 256, 256), filters=32, kernel=5, stride=2))
     shared, local = ledger["weights"], ledger["locally connected weights"]
@@ -203,9 +181,7 @@ def g11(solution: Solution) -> None:
     solution.confirm("proved exactly on a small case, and equal on 100 random ones", proof.holds)
 
 
-@problem("Absolute against relative positions")
 def g12(solution: Solution) -> None:
-    """What does each know, and what does it cost?"""
     bias = solution.show(explain("relative-positions", scores="0 0 0; 0 0 0; 0 0 0", bias="-2 -1 0 1 2"))
     solution.check("one bias per offset", bias["biases"], "0 1 2; -1 0 1; -2 -1 0")
     random = np.random.default_rng(12)

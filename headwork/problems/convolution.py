@@ -4,16 +4,13 @@ from typing import Any
 
 from headwork import sizes
 from headwork.construct import equal
-from headwork.problems.book import Solution, problem
+from headwork.problems.book import Solution
 from headwork.readings import explain
 
 SIGNAL, KERNEL = "x1 x2 x3 x4 x5 x6 x7 x8 x9", "k1 k2 k3"
 
 
-@problem("1-D convolution")
 def d1(solution: Solution) -> None:
-    """An input of length 9 and a kernel k1 k2 k3: the outputs without padding and with stride 1; then with
-    padding 1 and stride 2."""
     plain = explain("convolution-1d", signal=SIGNAL, kernel=KERNEL)
     strided = explain("convolution-1d", signal=SIGNAL, kernel=KERNEL, padding=1, stride=2)
     solution.show(plain)
@@ -30,9 +27,7 @@ def d1(solution: Solution) -> None:
     )
 
 
-@problem("Convolution as a matrix")
 def d2(solution: Solution) -> None:
-    """Write the convolution of D1 as a matrix. What if the weights are not shared?"""
     shared = solution.show(explain("toeplitz", signal=SIGNAL, kernel=KERNEL))
     matrix = shared["matrix"].exact
     solution.check("shape of the matrix", matrix.shape, (7, 9))
@@ -51,9 +46,7 @@ def d2(solution: Solution) -> None:
         solution.confirm(f"{name}: proved exactly, and equal on 100 random cases", equal(name).holds)
 
 
-@problem("A mean filter")
 def d3(solution: Solution) -> None:
-    """The filter 1/4 [[1,1],[1,1]] on [[1,2,3],[4,5,6],[7,8,9]]."""
     image = "1 2 3; 4 5 6; 7 8 9"
     trace = solution.show(explain("convolution-2d", image=image, kernel="1/4 1/4; 1/4 1/4", exact=True))
     solution.check("output", trace["output"], "3 4; 6 7")
@@ -61,10 +54,7 @@ def d3(solution: Solution) -> None:
     solution.check("average pooling with stride 1", pooled["output"], "3 4; 6 7")
 
 
-@problem("Sizes of a convolution")
 def d4(solution: Solution) -> None:
-    """RGB 3 x 256 x 256, 32 filters of 5 x 5, stride 2, no padding: sizes and weights, and the same map as a
-    dense layer."""
     ledger = solution.show(sizes.convolution(inputs=(3, 256, 256), filters=32, kernel=5, stride=2))
     solution.check("input", ledger["input"], (3, 256, 256))
     solution.check("one filter", ledger["filter"], (3, 5, 5))
@@ -75,11 +65,7 @@ def d4(solution: Solution) -> None:
 
 
 # --- group E: recurrence ----------------------------------------
-@problem("A scalar recurrence")
 def e1(solution: Solution) -> None:
-    """h_t = w_x x_t + w_h h_(t-1) from h_0 = 0, without biases, and a step function at the output. Unroll it,
-    give the closed form, and say what w_x = 1, w_h = -1 decides for an even number of inputs (assumed: the
-    figure of the hand-out is lost)."""
     symbols: dict[str, Any] = {"inputs": "x1 x2 x3 x4", "W_x": "a", "W_h": "b"}
     unrolled, closed = explain("recurrence", **symbols), explain("recurrence-closed-form", **symbols)
     solution.show(unrolled)

@@ -5,7 +5,7 @@ from typing import Any
 
 from headwork.documents import Table, new_plot
 from headwork.files import load_package_toml
-from headwork.problems.book import Solution, problem
+from headwork.problems.book import Solution
 
 EPOCHS = (1, 2, 3, 5, 10, 20, 30, 40, 50)  # the lines of the table of a curve
 VISION = {
@@ -55,9 +55,7 @@ def _show(solution: Solution, names: dict[str, str]) -> list[dict[str, Any]]:
     return list(runs.values())
 
 
-@problem("A vision transformer on Fashion-MNIST")
 def f1(solution: Solution) -> None:
-    """Patch 4 x 4, 6 layers, 4 heads: accuracy and loss over 10, 30 and 50 epochs."""
     runs = _show(solution, VISION)
     solution.check("epochs of the three curves", [len(run["validation loss"]) for run in runs], [10, 30, 50])
     accuracies = [run["test_accuracy"] for run in runs]
@@ -70,9 +68,7 @@ def f1(solution: Solution) -> None:
     solution.confirm("the loss falls in training and on validation", all(falls))
 
 
-@problem("Sentiment of reviews")
 def f2(solution: Solution) -> None:
-    """Classify reviews with a transformer from scratch, and on a pretrained encoder."""
     runs = _show(solution, TEXT)
     ahead = [run["test_accuracy"] > run["baseline"] for run in runs]
     label = "TF-IDF with a linear SVM is behind n-grams and MiniLM, ahead of the transformer alone"

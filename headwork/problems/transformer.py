@@ -7,15 +7,11 @@ import numpy as np
 from headwork import sizes
 from headwork.construct import equal
 from headwork.mechanisms import patches
-from headwork.problems.book import Solution, close, problem, tensor
+from headwork.problems.book import Solution, close, tensor
 from headwork.readings import explain
 
 
-@problem("Positions")
 def c1(solution: Solution) -> None:
-    """Compare natural, normalised, sinusoidal, learned, relative and rotary positions. Which see the same
-    relations in "I went to the beach twice a week last year" and "Twice a week last year I went to the
-    beach"?"""
     natural = explain("natural-positions", places="0 1 2 3")
     short, long = (
         explain("normalised-positions", places=places, exact=True) for places in ("0 1 2", "0 1 2 3 4")
@@ -63,9 +59,7 @@ def c1(solution: Solution) -> None:
     see the same relations within each part.""")
 
 
-@problem("Shapes through multi-head attention")
 def c2(solution: Solution) -> None:
-    """Batch 1, 5 tokens, width 768, 12 heads: what is the shape of each value?"""
     ledger = solution.show(sizes.attention_ledger(batch=1, tokens=5, width=768, heads=12))
     for row, label, shape in (
         ("tokens", "tokens", (1, 5, 768)),
@@ -79,10 +73,7 @@ def c2(solution: Solution) -> None:
         solution.check(label, ledger[row], shape)
 
 
-@problem("Tokens as columns")
 def c3(solution: Solution) -> None:
-    """X is [768, 6], one column per token; W_q, W_k, W_v are [768, 768]. What are the shapes of Q, K, V, the
-    scores and the output?"""
     ledger = solution.show(sizes.attention_ledger(tokens=6, width=768, tokens_as="columns"))
     for name in ("query", "key", "value", "output"):
         solution.check(name, ledger[name], (768, 6))
@@ -94,9 +85,7 @@ def c3(solution: Solution) -> None:
     solution.confirm("softmax runs down the columns", close(columns["weights"].values.sum(0), np.ones(3)))
 
 
-@problem("Feed-forward, normalisation, the whole transformer")
 def c4(solution: Solution) -> None:
-    """What are the parts of a transformer layer, and how many parameters does the base transformer have?"""
     weights: dict[str, Any] = {"W_1": "1 0 1; -1 1 2", "W_2": "1 0; 2 1; 0 1", "b_1": "0 1 -1", "b_2": "1 0"}
     trace = solution.show(explain("feed-forward", tokens="1 -1; 2 0; -1 1", exact=True, **weights))
     solution.check("feed-forward of (1, -1)", trace["output"].exact[0], "3 0")
@@ -114,9 +103,7 @@ def c4(solution: Solution) -> None:
     solution.check("with one shared vocabulary of 37,000", whole["parameters"], 63_082_496)
 
 
-@problem("Vision transformer")
 def c5(solution: Solution) -> None:
-    """How does an image become tokens? Show that projecting patches is a convolution."""
     proof = equal("patch-embedding-convolution")
     solution.confirm("patch embedding = convolution with stride = kernel size", proof.holds)
     flat = patches(tensor(np.zeros((3, 8, 8))), size=4).shape

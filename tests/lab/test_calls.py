@@ -279,3 +279,10 @@ def test_a_part_of_any_kind_is_answered_in_words(strange: Any) -> None:
         "read_answer_file": {"text": strange},
     }.items():
         assert json.dumps(answer(name, request), allow_nan=False), name
+
+
+def test_every_module_that_the_page_is_to_have_is_there() -> None:
+    from headwork.lab import packing
+
+    parts = [*packing.PACKAGES, *packing.LAZY_MODULES, packing.TRAINED]
+    assert [part for part in parts if not (packing.PACKAGE / part).exists()] == []

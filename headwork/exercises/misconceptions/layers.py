@@ -87,7 +87,7 @@ def _each(function: Any) -> Any:
     return lambda run: function(_rows(run))[:, None]
 
 
-def divided_by_tokens(run: RunView) -> Any:
+def not_divided_by_width(run: RunView) -> Any:
     return _rows(run).sum(-1, keepdims=True) / len(_rows(run))
 
 
