@@ -172,7 +172,11 @@ def _keys_averaged(run: RunView) -> Any:
 
 
 def _change_of(run: RunView, before: Any, after: Any) -> Any:
-    return run.recorded["after/weights"] @ after - run.recorded["before/weights"] @ before
+    """The change with other rows for the values, where the output before was right."""
+    weights, output = run.recorded["before/weights"], run.recorded["before/output"]
+    if not np.allclose(output, weights @ run.value, atol=2e-3):
+        return None
+    return run.recorded["after/weights"] @ after - weights @ before
 
 
 def beta_left_out_before(run: RunView) -> Any:
