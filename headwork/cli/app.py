@@ -167,6 +167,9 @@ def _main() -> None:
         elif isinstance(error, ModuleNotFoundError) and module in EXTRAS:
             package = {"sklearn": "scikit-learn", "pypandoc": "pypandoc_binary"}.get(module, module)
             message = f'this needs {package}: pip install ".[{EXTRAS[module]}]"'
+        elif isinstance(error, OSError) and error.strerror:  # a name that is too long, a full disk
+            where = f"{truncate(str(error.filename), 200)}: " if error.filename else ""
+            message = f"{where}{error.strerror}."
         else:
             message = f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where."
         print(f"headwork: {truncate(message)}", file=sys.stderr)

@@ -29,6 +29,7 @@ from headwork.documents import (
     Prose,
     Table,
 )
+from headwork.documents.style import escape_controls
 from headwork.errors import InputError
 from headwork.files import file_name, write_atomic
 from headwork.grading.feedback import feedback_document, named_causes
@@ -250,7 +251,8 @@ def write_marks(results: list[StudentMarks], out: str | Path, *, hint: int = 2) 
     pages = _write_feedback(results, folder, hint)
     document, data = class_document(results, pages), class_data(results)
     write_atomic(folder / "index.html", document.to_html())
-    write_atomic(folder / "class.json", json.dumps(data, ensure_ascii=False, indent=1) + "\n")
+    content = json.dumps(data, ensure_ascii=False, indent=1) + "\n"
+    write_atomic(folder / "class.json", escape_controls(content, colour=False))  # which JSON reads as it was
     write_atomic(folder / "marks.csv", marks_csv(results))
     for name, columns in (("steps", STEP_COLUMNS), ("causes", CAUSE_COLUMNS)):
         rows = [[" ".join(x) if isinstance(x := row[c], list) else x for c in columns] for row in data[name]]

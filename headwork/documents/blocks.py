@@ -15,7 +15,7 @@ from functools import partialmethod
 from itertools import product
 from typing import Any
 
-from headwork.documents.style import PLAIN, Style
+from headwork.documents.style import PLAIN, Style, escape_controls
 from headwork.documents.token_views import AttentionView, TokenHeatmaps
 from headwork.errors import format_shape
 
@@ -259,7 +259,8 @@ class Renderable(ABC):
         """
         from headwork.documents.formats import find_format
 
-        return find_format(name).render(self.document(), style, fragment)
+        content = find_format(name).render(self.document(), style, fragment)
+        return escape_controls(content, colour=style.colour) if isinstance(content, str) else content
 
     def with_code(self, code: str) -> "Document":
         """The document with the code that makes it, for a reader who can run code."""

@@ -58,9 +58,9 @@ def number_text(value: Any, digits: int) -> str:
 def number_latex(value: Any, digits: int) -> str:
     """A number in LaTeX: exact ones as they are, floats to so many digits."""
     if hasattr(value, "free_symbols"):
-        from headwork.numbers.exact import as_single_fraction, exact_latex
+        from headwork.numbers.exact import exact_latex
 
-        return exact_latex(as_single_fraction(value))
+        return exact_latex(value)
     text = number_text(value, digits)
     if "e" in text and text not in ("undefined",):
         mantissa, exponent = text.split("e")

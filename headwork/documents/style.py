@@ -38,6 +38,8 @@ PLAIN = Style()
 def escape_controls(text: str, *, colour: bool) -> str:
     """Text without signs that a terminal obeys, other than our own where there is colour.
 
+    They become escapes as JSON has them, so that JSON stays the same.
+
     >>> escape_controls("a\\x1b[2J", colour=True)
     'a\\\\u001b[2J'
     """

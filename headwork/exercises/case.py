@@ -88,8 +88,13 @@ class Case:
     inputs: Mapping[str, Any]
     options: Mapping[str, Any]
 
-    def run(self, replacing: Mapping[str, Array] | None = None, edits: Sequence[Edit] = ()) -> Steps:
-        """Every step as an array of decimals."""
+    def run(
+        self, replacing: Mapping[str, Array] | None = None, edits: Sequence[Edit] = (), reshaped: bool = True
+    ) -> Steps:
+        """Every step as an array of decimals.
+
+        Later steps follow from a value of another shape only where it was put in, and where they can.
+        """
         recorded: Steps = {}
         replacing = replacing or {}
         inputs, options = dict(self.inputs), dict(self.options)
@@ -114,8 +119,8 @@ class Case:
             if name in replacing:
                 array = replacing[name]
             recorded[name] = array
-            # A value of another shape is recorded as it is, but no later step can follow from it.
-            return value if array.shape != _array(value).shape else _like(value, array)
+            follows = array.shape == _array(value).shape or (reshaped and name in replacing)
+            return _like(value, array) if follows else value
 
         try:
             with np.errstate(all="ignore"):
@@ -123,6 +128,8 @@ class Case:
         except (InputError, ValueError, IndexError, ZeroDivisionError, OverflowError) as error:
             if not edits and not replacing:
                 raise
+            if reshaped and not edits:
+                return self.run(replacing, reshaped=False)
             raise NotApplicable(str(error)) from None
         return recorded
 

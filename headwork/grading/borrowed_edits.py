@@ -1,14 +1,14 @@
 """Edits that take a part from elsewhere: a sum of another step, another layer's operands, a size for another;
-what is done to one term of a sum only; and, where sizes are counted, positions and factors too many.
+what is done to one term of a sum only, or before another operation; positions and factors too many in counts.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, itself
 from headwork.numbers import HandTensor
-from headwork.numbers.operations import Node
+from headwork.numbers.operations import OPERATIONS, Node
 
 LINEAR = ("multiply", "divide", "matmul", "transpose", "negative", "reshape")
 NUMBERED = re.compile(r"(.*_)(\d)")  # W_1, b_2
@@ -73,7 +73,7 @@ def _added_to_operand(graph: StepGraph) -> Iterator[StepEdit]:
     for label in graph.leaves:
         right = graph.known[label]
         for other, tensor in graph.known.items():
-            if other in graph.case.inputs and other not in graph.leaves and tensor.shape == right.shape != ():
+            if other in graph.case.inputs and other != label and tensor.shape == right.shape != ():
                 words, part = {"a": tensor, "b": right}, Node("add", (label, other), {})
                 says = "{a} is added to {b}, where it does not belong"
                 yield StepEdit("{a}-added-to-{b}", says, {label: part}, words, 2)
@@ -130,12 +130,47 @@ def _copy(tensor: HandTensor, instead: dict[Node, Any]) -> Any:
     return tensor.node._replace(operands=operands)
 
 
+def orders(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+    """An operation done before the one or two below it: the bias before W, the root before the sum."""
+    outer, says = tensor.node, "two operations are done in the other order"
+    for place, operand in enumerate(outer.operands):
+        for steps in (1, 2, 3, 4) if outer.operation == "sqrt" else (1, 2):
+            for part in _moved_inwards(outer, place, operand, steps):
+                words, cost = {"a": tensor, "b": operand}, 1 if outer.operation == "sqrt" else 1 + steps
+                yield StepEdit("order-exchanged", says, {number: part}, words, cost)
+
+
+def _moved_inwards(outer: Node, place: int, operand: HandTensor, steps: int) -> Iterator[Node]:
+    """The operands of an operation with ``outer`` done to one of them, that many operations further down."""
+    inner = operand.node
+    if operand.label or not inner.operands or OPERATIONS[inner.operation].rearranges:
+        return
+    for within, below in enumerate(inner.operands):
+        moved = tuple(below if i == place else i for i in range(len(outer.operands)))
+        parts: Iterable[Any] = [Node(outer.operation, moved, outer.options)]
+        if steps > 1:
+            parts = _moved_inwards(outer, place, below, steps - 1)
+        for part in parts:
+            operands = (*inner.operands[:within], part, *inner.operands[within + 1 :])
+            yield Node(inner.operation, operands, inner.options)
+
+
 # --- sizes -------------------------------------------------------------------------------------------
 def _positions_counted(graph: StepGraph) -> Iterator[StepEdit]:
     """Of n positions those where a whole kernel fits, or with the padding."""
     one = constant("kernel", 1.0)
+    length = next((name for name in ("size", "height") if {name, "padding"} <= set(graph.known)), "")
+    for label in (x for x in graph.leaves if x != "padding") if length else ():
+        every = Node("add", (length, Node("add", ("padding", "padding"), {})), {})
+        words = {"it": graph.known[label], "n": graph.known[length]}
+        says = "{n} + 2 p, the padded positions, stand where {it} belongs"
+        yield StepEdit("padded-for-{it}", says, {label: every}, words, 2, "padded")
     for label in graph.leaves if "kernel" in graph.known else ():
-        if label in graph.base or label in ("kernel", "stride", "padding", "channels", "filters", "biases"):
+        if (
+            label in graph.base
+            or (label == "width" and "tokens" in graph.known)
+            or label in ("kernel", "stride", "padding", "channels", "filters", "biases")
+        ):
             continue
         words = {"it": graph.known[label]}
         fits = Node("add", (Node("subtract", (label, "kernel"), {}), one), {})
@@ -143,7 +178,9 @@ def _positions_counted(graph: StepGraph) -> Iterator[StepEdit]:
         yield StepEdit("{it}-without-ends", says, {label: fits}, words, 2)
         if "padding" in graph.known and "padding" not in graph.leaves:
             padded = Node("add", (label, Node("add", ("padding", "padding"), {})), {})
-            yield StepEdit("{it}-padded", "the padded positions are counted too", {label: padded}, words, 2)
+            yield StepEdit(
+                "{it}-padded", "the padded positions are counted too", {label: padded}, words, 2, "padded"
+            )
 
 
 def _parts_scaled(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:

@@ -4,7 +4,7 @@ An edit is data: what stands in place of an operation of the step, or of an oper
 are rows of ``edits.toml``; what depends on shapes and on the other inputs is made here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import combinations
 from typing import Any
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from headwork.files import load_package_toml
-from headwork.grading.borrowed_edits import borrowed
+from headwork.grading.borrowed_edits import borrowed, orders
+from headwork.grading.operand_edits import exchanged, in_a_part, is_switch, other_operands, role, with_operand
 from headwork.grading.slice_edits import (
-    borders,
     operand_slices,
     parts_side_by_side,
     positions,
@@ -22,25 +22,58 @@ from headwork.grading.slice_edits import (
     result_slices,
     terms_left_out,
 )
+from headwork.grading.sliding_edits import borders
 from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, itself, transposed
 from headwork.numbers import HandTensor
-from headwork.numbers.operations import OPERATIONS, Node
+from headwork.numbers.operations import Node
 
 TABLE: dict[str, list[dict[str, Any]]] = load_package_toml(__file__, "edits.toml")
 ALONG = ("amax", "sum", "softmax", "cumsum", "unsqueeze")  # operations that need more than one number
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
+MOST_PLACES = 4  # of one edit, of which two are tried at once
 # What is done to the numbers of a formula, too.
 COMMON = ("term left out", "factor left out", "division left out", "subtracted")
 
 
 def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     """Every small edit of a step, each as data. The order is that of likelihood only within a cost."""
+    made = list(_edits(graph))
+    yield from made
+    yield from _at_several_places(made)
+
+
+def _at_several_places(made: list[StepEdit]) -> Iterator[StepEdit]:
+    """One edit made at two places: neither matrix applied, both transposed."""
+    alike: dict[tuple[str, str], list[StepEdit]] = {}
+    for edit in made:
+        if not edit.options:
+            alike.setdefault((edit.cause, edit.says), []).append(edit)
+    for edits in alike.values():
+        for first, second in combinations(edits, 2) if len(edits) <= MOST_PLACES else ():
+            if not set(first.changes) & set(second.changes):
+                yield two_edits(first, second)._replace(cost=first.cost + 1, charge=first.charge)
+
+
+def two_edits(first: StepEdit, second: StepEdit) -> StepEdit:
+    """Two edits as one; the words of the second have names of their own."""
+
+    def renamed(text: str) -> str:
+        for key in second.words:
+            text = text.replace(f"{{{key}}}", f"{{second_{key}}}")
+        return text
+
+    words = {**first.words, **{f"second_{key}": value for key, value in second.words.items()}}
+    cause, says = f"{first.cause} + {renamed(second.cause)}", f"{first.says}; and {renamed(second.says)}"
+    return StepEdit(cause, says, {**first.changes, **second.changes}, words, 4)
+
+
+def _edits(graph: StepGraph) -> Iterator[StepEdit]:
     made = [list(_operation_edits(graph, number)) for number in range(len(graph.operations))]
     yield from at_every_branch([made[number] for number in group] for group in graph.branches)
     single = {number for group in graph.branches for number in group}
     for number, edits in enumerate(made):
         yield from (_rarer(edit) for edit in edits) if number in single else edits
-    yield from _other_operands(graph)
+    yield from other_operands(graph)
     yield from _extra_operations(graph)
     yield from _scaled(graph)
     made = [[*_operand_edits(graph, label), *operand_slices(graph, label)] for label in graph.leaves]
@@ -62,7 +95,8 @@ def _operation_edits(graph: StepGraph, number: int) -> Iterator[StepEdit]:
     yield from _table_edits(number, tensor, TABLE.get(tensor.node.operation, []))
     yield from _table_edits(number, tensor, TABLE["part" if tensor is not graph.result else "result"])
     yield from _constants(graph, number, tensor)
-    yield from _orders(number, tensor)
+    yield from in_a_part(graph, number, tensor)
+    yield from orders(number, tensor)
     yield from _chains(graph, number, tensor)
     yield from _first_largest(number, tensor)
     yield from parts_side_by_side(number, tensor)
@@ -82,12 +116,10 @@ def at_every_branch(groups: Iterable[list[list[StepEdit]]]) -> Iterator[StepEdit
             yield edits[0]._replace(changes=changes, says=f"{edits[0].says}, each time")
 
 
-def tree(part: Any, it: Any, same: Mapping[str, Any], sizes: Mapping[str, float]) -> Any:
-    """A row's ``instead`` as nodes."""
-    if part == "it":
-        return it
+def tree(part: Any, parts: Mapping[Any, Any], same: Mapping[str, Any], sizes: Mapping[str, float]) -> Any:
+    """A row's ``instead`` as nodes; ``parts`` are the nodes that it calls by a name."""
     if not isinstance(part, list):
-        return part
+        return parts.get(part, part)
     name, *operands = part
     options: Mapping[str, Any] = {}
     if operands[-1] == "same":
@@ -98,7 +130,7 @@ def tree(part: Any, it: Any, same: Mapping[str, Any], sizes: Mapping[str, float]
             key: tuple(value) if isinstance(value, list) else sizes.get(value, value)
             for key, value in operands.pop().items()
         }
-    return Node(name, tuple(tree(operand, it, same, sizes) for operand in operands), options)
+    return Node(name, tuple(tree(operand, parts, same, sizes) for operand in operands), options)
 
 
 def _rows(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, Any, float, str]]:
@@ -113,6 +145,7 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
     count = first.size / max(tensor.array.size, 1) if node.operation == "sum" else (first.shape or (1,))[-1]
     sizes = {"n": float(count), "rows": float((1, 1, *first.shape)[-2])}
     labels = [operand.label for operand in operands]
+    parts = {"it": itself(tensor), **(_products(operands) if node.operation == "matmul" else {})}
     # A number of a formula that counts, such as 2 p or + 1, is rarely taken for something else.
     counted = node.operation in ARITHMETIC and not tensor.shape
     counted = counted and any(not x.label and not x.node.operands for x in operands)
@@ -120,11 +153,31 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
         if first.size == tensor.array.size == 1 and ("with-itself" in cause or _uses(instead, ALONG)):
             continue  # a single number is not taken for another matrix, nor for a row
         if "-for-{" in cause and all(labels):
-            charge = _exchanged(*labels)
+            charge = exchanged(*labels)
+        if charge == "twice" and sizes_of(operands) == [2.0]:
+            charge = "doubled"
+        if cause == "added-for-multiplied" and sizes_of(operands) == [0.0]:
+            cost += 1
         if counted and charge not in COMMON:
             cost += 1
-        part = tree(instead, itself(tensor), node.options, sizes)
+        part = tree(instead, parts, node.options, sizes)
         yield StepEdit(cause, says, {number: part}, words, cost, charge)
+
+
+def sizes_of(operands: Sequence[HandTensor]) -> list[float]:
+    """The numbers of the formula among the operands of an operation."""
+    return [float(x.array) for x in operands if not x.label and not x.node.operands and not x.shape]
+
+
+def _products(operands: Sequence[HandTensor]) -> dict[str, Any]:
+    """What a product of matrices adds up, and the factors of it, aligned with each other."""
+    left: Any = 0 if len(operands[1].shape) < 2 else Node("unsqueeze", (0,), {"axis": -2})
+    right: Any = 1
+    if len(operands[1].shape) > 1:
+        right = Node("transpose", (1,), {"axis1": -2, "axis2": -1})
+        right = Node("unsqueeze", (right,), {"axis": -3}) if len(operands[0].shape) > 1 else right
+        left = left if len(operands[0].shape) > 1 else 0
+    return {"left": left, "right": right, "products": Node("multiply", (left, right), {})}
 
 
 def _uses(instead: Any, names: tuple[str, ...]) -> bool:
@@ -135,67 +188,7 @@ def _uses(instead: Any, names: tuple[str, ...]) -> bool:
 def _operand_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     words = {"it": graph.known[label]}
     for cause, says, instead, cost, charge in _rows(TABLE["operand"]):
-        yield StepEdit(cause, says, {label: tree(instead, label, {}, {})}, words, cost, charge)
-
-
-def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
-    """Another input or earlier step in place of one, everywhere or at one place; two that change places."""
-    cause, says = "{a}-for-{b}", "{a} stands where {b} belongs"
-    for label in graph.leaves:
-        right = graph.known[label]
-        if is_switch(right) and label in graph.case.options:
-            continue
-        places = [
-            (number, place)
-            for number, tensor in enumerate(graph.operations)
-            for place, operand in enumerate(tensor.node.operands)
-            if operand.label == label
-        ]
-        for other, tensor in graph.known.items():
-            if other == label or is_switch(tensor):
-                continue
-            words, charge = {"a": tensor, "b": right}, _exchanged(other, label)
-            # a stride is rarely taken for a size
-            cost = 1 if (label in graph.case.options) == (other in graph.case.options) else 2
-            if tensor.shape == right.shape:
-                yield StepEdit(cause, says, {label: other}, words, cost, charge)
-                for number, place in places if len(places) > 1 else ():
-                    part = _with(graph.operations[number], place, other)
-                    yield StepEdit(cause, says, {number: part}, words, cost, charge)
-            if tensor.shape[::-1] == right.shape and len(right.shape) == 2:
-                turned = "the transpose of {a} stands where {b} belongs"
-                yield StepEdit(cause, turned, {label: transposed(other)}, words, 2, charge)
-    for group in graph.roles:
-        for other in (group[0], group[-1]):
-            changes: Changes = {label: other for label in group if label != other}
-            words = {"a": graph.known[other]}
-            yield StepEdit("{a}-each-time", "{a} is used each time", changes, words, 2)
-    for first, second in combinations(graph.leaves, 2):
-        words = {"a": graph.known[first], "b": graph.known[second]}
-        if words["a"].shape == words["b"].shape:
-            changes = {first: second, second: first}
-            says, charge = "{a} and {b} change places", _exchanged(first, second)
-            yield StepEdit("{a}-and-{b}-swapped", says, changes, words, 1.2, charge)
-
-
-def is_switch(tensor: HandTensor) -> bool:
-    """Whether it is a number such as "with biases: 1", which nobody takes for another."""
-    return tensor.shape == () and float(tensor.array) in (0.0, 1.0)
-
-
-def _role(label: str) -> str:
-    return label.rpartition("/")[2]
-
-
-def _exchanged(*labels: str) -> str:
-    """The charge of one operand in place of another: the same mistake the other way round."""
-    return " and ".join(sorted(map(_role, labels)))
-
-
-def _with(tensor: HandTensor, place: int, part: Any) -> Node:
-    """An operation with another operand at one place."""
-    node = itself(tensor)
-    return node._replace(operands=(*node.operands[:place], part, *node.operands[place + 1 :]))
+        yield StepEdit(cause, says, {label: tree(instead, {"it": label}, {}, {})}, words, cost, charge)
 
 
 def _constants(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -207,46 +200,36 @@ def _constants(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[St
         if operand.array.size != 1:
             for shift, word in ((1.0, "large"), (-1.0, "small")) if operand.array.any() else ():
                 moved = Node("add", (place, constant(place, shift)), {})
-                says, part = f"the numbers of the formula are one too {word}", _with(tensor, place, moved)
+                says, part = (
+                    f"the numbers of the formula are one too {word}",
+                    with_operand(tensor, place, moved),
+                )
                 yield StepEdit("counted-one-off", says, {number: part}, {}, 2, "off by one")
             continue
         value = float(operand.array.flat[0])
+        for label, known in graph.known.items() if not tensor.shape else ():
+            part, words = with_operand(tensor, place, label), {"a": known, "b": operand}
+            if not known.shape and not is_switch(known) and float(known.array) != value:
+                yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, 2)
         near = {value - 1, value + 1, value * 2, value / 2, value**2, -value}
         for other in sorted((near | sizes | {1.0, 10000.0}) - {value}):
-            part = _with(tensor, place, constant(place, other))
+            part = with_operand(tensor, place, constant(place, other))
             words = {"a": HandTensor(np.array(other)), "b": operand}
-            near_by = other in (*sizes, value - 1, value + 1)
-            cost = 1.8 if not tensor.shape else 2 if near_by else 3
-            yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, cost)
-
-
-def _orders(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
-    """An operation done before the one or two below it: the bias before W, the root before the sum."""
-    outer, says = tensor.node, "two operations are done in the other order"
-    for place, operand in enumerate(outer.operands):
-        for steps in (1, 2, 3, 4) if outer.operation == "sqrt" else (1, 2):
-            for part in _moved_inwards(outer, place, operand, steps):
-                words, cost = {"a": tensor, "b": operand}, 1 if outer.operation == "sqrt" else 1 + steps
-                yield StepEdit("order-exchanged", says, {number: part}, words, cost)
-
-
-def _moved_inwards(outer: Node, place: int, operand: HandTensor, steps: int) -> Iterator[Node]:
-    """The operands of an operation with ``outer`` done to one of them, that many operations further down."""
-    inner = operand.node
-    if operand.label or not inner.operands or OPERATIONS[inner.operation].rearranges:
-        return
-    for within, below in enumerate(inner.operands):
-        moved = tuple(below if i == place else i for i in range(len(outer.operands)))
-        parts: Iterable[Any] = [Node(outer.operation, moved, outer.options)]
-        if steps > 1:
-            parts = _moved_inwards(outer, place, below, steps - 1)
-        for part in parts:
-            operands = (*inner.operands[:within], part, *inner.operands[within + 1 :])
-            yield Node(inner.operation, operands, inner.options)
+            near_by = other in (*sizes, value - 1, value + 1, 10000.0)
+            cost, charge = (
+                1.8 if not tensor.shape else 2 if near_by else 3,
+                "doubled" if other == 2 * value else "",
+            )
+            yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, cost, charge)
 
 
 def _first_largest(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
-    """Of equal largest weights the first alone."""
+    """Of equal largest scores or weights the first alone."""
+    if tensor.node.operation == "softmax":
+        scores = tensor.node.operands[0].array
+        first = (np.arange(scores.shape[-1]) == scores.argmax(-1)[..., None]).astype(float)
+        says = "the largest score takes all the weight, of equal ones the first"
+        yield StepEdit("largest-takes-all", says, {number: constant(0, first)}, {}, 1.2)
     if tensor.node.operation == "matmul" and tensor.node.operands[0].array.ndim > 1:
         weights = tensor.node.operands[0].array
         first = (np.arange(weights.shape[-1]) == weights.argmax(-1)[..., None]).astype(float)
@@ -264,6 +247,9 @@ def _chains(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepE
     if tensor.shape and tensor is not graph.result:
         return
     items = list(_chain(tensor, name)) if name in ("multiply", "add") else []
+    if name == "add" and len(items) > 2:
+        says, part = "the terms are multiplied; they must be added", _joined("multiply", items)
+        yield StepEdit("multiplied-for-added", says, {number: part}, {}, 1)
     for i, j in combinations(range(len(items)), 2):
         rest: list[Any] = [item for place, item in enumerate(items) if place not in (i, j)]
         words = {"a": items[i], "b": items[j]}
@@ -271,6 +257,11 @@ def _chains(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepE
             double = Node("multiply", (items[i], constant(items[i], 2.0)), {})
             says, part = "{a} is doubled; it must be squared", _joined(name, [*rest, double])
             yield StepEdit("doubled-for-squared", says, {number: part}, words, 1)
+            for shift, word in ((1.0, "with itself"), (-1.0, "without itself")):
+                other = Node("add", (items[i], constant(items[i], shift)), {})
+                half = Node("divide", (Node("multiply", (items[i], other), {}), constant(items[i], 2.0)), {})
+                says = f"each pair is counted once, {word}: {{a}} ({{a}} {'+' if shift > 0 else '-'} 1)/2"
+                yield StepEdit("pairs-counted-once", says, {number: _joined(name, [*rest, half])}, words, 2)
         if rest and name == "add":
             says = "{a} and {b} are multiplied; they must be added"
             part = _joined(name, [*rest, Node("multiply", (items[i], items[j]), {})])
@@ -307,20 +298,21 @@ def _scaled(graph: StepGraph) -> Iterator[StepEdit]:
     for tensor in graph.known.values():
         for size in tensor.shape[-2:]:
             scales |= {f"{size}": float(size), f"the root of {size}": size**0.5} if size > 1 else {}
-    scales |= {"2 pi": 2 * np.pi} | ({"norm^2": scales["norm"] ** 2} if "norm" in scales else {})
+    scales |= {"norm^2": scales["norm"] ** 2} if "norm" in scales else {}
+    scales |= {"2 pi": 2 * np.pi, "180/pi": 180 / np.pi}  # of these two no softmax is taken
     last = len(graph.operations) - 1
     for number, tensor in enumerate(graph.operations) if graph.result.shape else ():
         if number != last and tensor.node.operation != "softmax":
             continue
         inside = tensor.node.operation == "softmax"
-        for text, value in scales.items():
+        for text, value in scales.items() if not inside else list(scales.items())[:-2]:
             for name, cause in (("multiply", "multiplied-by-{a}"), ("divide", "divided-by-{a}")):
                 it: Any = 0 if inside else itself(tensor)
                 part = Node(name, (it, constant(it, value)), {})
                 part = Node("softmax", (part,), tensor.node.options) if inside else part
                 what = "what the softmax is taken of" if inside else "the result"
                 says = f"{what} is {cause[:-4].replace('-', ' ')} {{a}}, which does not belong there"
-                cost = 1 if text.removesuffix("^2") in graph.case.options else 2
+                cost = 1 if isinstance(graph.case.options.get(text.removesuffix("^2"), 1), float) else 2
                 charge = f"{name} {text.removesuffix('^2')}"
                 yield StepEdit(cause, says, {number: part}, {"a": text}, cost, charge)
 
@@ -332,7 +324,7 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
     for label, tensor in graph.later.items():
         if tensor.shape == result.shape:
             says = "{a} is given, which comes later"
-            charge = f"given {_exchanged(label, graph.path)}"
+            charge = f"given {exchanged(label, graph.path)}"
             yield StepEdit("{a}-given", says, {number: tensor}, {"a": tensor}, 2, charge)
     for inner in graph.operations[:-1]:
         if inner.shape == result.shape:
@@ -346,7 +338,7 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
             taken = Node("softmax", (label,), {"axis": -1})
             yield StepEdit("softmax-of-{a}", "the softmax of {a} is given", {number: taken}, words, 2)
         if tensor.shape == result.shape:
-            says, charge = "{a} is given as the result", f"given {_exchanged(label, graph.path)}"
+            says, charge = "{a} is given as the result", f"given {exchanged(label, graph.path)}"
             yield StepEdit("{a}-given", says, {number: label}, words, 2, charge)
         elif tensor.shape[::-1] == result.shape:
             says = "the transpose of {a} is given as the result"
@@ -355,11 +347,17 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
             # nobody multiplies two matrices entry by entry without need
             cost = 3 if name in ("multiply", "divide") and tensor.shape == result.shape != () else 2
             part = Node(name, (it, label), {})
-            yield StepEdit(cause, says, {number: part}, words, cost, f"{name} {_role(label)}")
+            yield StepEdit(cause, says, {number: part}, words, cost, f"{name} {role(label)}")
             whole = result.shape != () or tensor.shape != () or float(result.array) % float(tensor.array) == 0
             if name == "divide" and not whole:
                 rounded = Node("floor", (part,), {})
                 yield StepEdit(cause, f"{says}, and rounded down", {number: rounded}, words, 2)
+        if tensor.array.ndim == 1 < tensor.array.size and result.array.size == 1:
+            says, last = "the last number of {a} is added, which does not belong there", slice(-1, None)
+            part = Node("getitem", (label,), {"key": last})
+            yield StepEdit("last-of-{a}-added", says, {number: Node("add", (it, part), {})}, words, 2)
+            says = "the result is subtracted from the last number of {a}: it is one step too early"
+            yield StepEdit("one-step-early", says, {number: Node("subtract", (part, it), {})}, words, 2)
         applied = Node("matmul", (it, transposed(label)), {})
         yield StepEdit(cause, says, {number: applied}, words, 2)
 
@@ -382,3 +380,6 @@ def _options(graph: StepGraph) -> Iterator[StepEdit]:
                 says = "the {a} is left out" if left_out else f"the {{a}} is taken as {other}; it is {{b}}"
                 if other >= least:
                     yield StepEdit(cause, says, {}, words, 1 if left_out else 2, name, {name: other})
+                if name == "stride" and other == 1:
+                    says = "the stride is left out, and only as many outputs given as with it"
+                    yield StepEdit("stride-left-out", says, {-1: 0}, words, 2, name, {name: other})

@@ -55,7 +55,8 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
     marker = Marker(exercise, answers, tokens_as or exercise.tokens_as)
     steps = marker.steps()
     narrowed = [marker.narrow_causes(step, steps) for step in steps]
-    return Mark(exercise, tuple(count_once(keep_agreeing_causes(narrowed))), marker.own, marker.entries)
+    own = {path: value for path, value in marker.own.items() if value.shape == exercise.key[path].shape}
+    return Mark(exercise, tuple(count_once(keep_agreeing_causes(narrowed))), own, marker.entries)
 
 
 class Marker:
@@ -85,7 +86,10 @@ class Marker:
             self.own, self.precise, expected = {}, {}, self.key[path]
         self.before[path] = (dict(self.precise), dict(self.own))
         try:
-            readings = self._read(path)
+            readings = self._read(path, expected.shape)
+            if readings and readings[0].shape != expected.shape:  # it may be the key's all the same
+                readings = self._read(path, self.key[path].shape)
+                expected = self.key[path] if readings[0].shape == self.key[path].shape else expected
         except InputError as error:
             return StepMark(
                 path, "unreadable", 0.0, max_points, f"cannot be read: {error}", expected=expected
@@ -93,26 +97,41 @@ class Marker:
         if not readings:
             return StepMark(path, "missing", 0.0, max_points, "not filled in", expected=expected)
         self.entries[path] = entries = readings[0]
-        if entries.shape != self.key[path].shape:
-            return self._wrong(path, entries, max_points)
+        if entries.shape != expected.shape:
+            mark = self._wrong(path, entries, max_points)
+            if not entries.blank.any() and self._can_follow({**self.own, path: entries.values}):
+                self._continue_from(path, entries, entries.values, right=False)
+            return mark
         accepted: StepMark | None = None
         for reading in readings:
             if accepted is None and (found := self._accept(path, reading, max_points)):
                 accepted, entries = found
-                self.entries[path] = entries
+        remark = ""
+        if accepted is None:  # the convention by which fewest entries are wrong
+            read = [("", entries), *_other_conventions(self.case, path, entries)]
+            remark, entries = min(read, key=lambda x: int(self._wrong_step(path, x[1]).cells.sum()))
+        self.entries[path] = entries
         values = np.where(entries.blank, expected, entries.values)
-        right = accepted is not None and accepted.right
+        self._continue_from(path, entries, values, right=accepted is not None and accepted.right)
+        return accepted or replace(self._wrong(path, entries, max_points), remark=remark)
+
+    def _can_follow(self, own: Steps) -> bool:
+        """Whether later steps can be worked out from numbers of another shape."""
+        steps = self.case.run(own)
+        return any(steps[path].shape != self.key[path].shape for path in steps if path not in own)
+
+    def _continue_from(self, path: str, entries: Entries, values: Array, *, right: bool) -> None:
+        """Later steps follow from these numbers."""
         self.own[path], self.precise[path] = values, self._unrounded(path, entries) if right else values
         self.any_wrong |= not right
         # The rounding of a number of the key is known; any other may be anything that rounds to it.
         rounded = np.where(entries.half_unit > 0, entries.finest, 0.0)
         self.half_units[path] = rounded if self.any_wrong else np.abs(values - self.precise[path])
-        return accepted or self._wrong(path, entries, max_points)
 
-    def _read(self, path: str) -> list[Entries]:
+    def _read(self, path: str, shape: tuple[int, ...]) -> list[Entries]:
         """The answer to a step with the axes of the key: one reading, or two where tokens are turned."""
         step = self.exercise.trace.steps[path]
-        shape, orders = self.key[path].shape, [step.order]
+        orders = [step.order]
         if self.tokens_as != self.exercise.tokens_as and len(shape) > 1:
             orders = [
                 written_order(step, self.tokens_as),
@@ -141,6 +160,8 @@ class Marker:
 
     def _near(self, entries: Entries, value: Array, slack: Any = 0.0, *, off: bool = False) -> bool:
         """Whether the entries are the value to the digits written, or (``off``) to one unit of the last."""
+        if entries.shape != value.shape:
+            return False
         allowed = tolerance(entries, self.digits)
         if off:
             allowed = np.maximum(allowed, one_unit_off(entries, value, self.digits))
@@ -214,6 +235,8 @@ class Marker:
         what twice those numbers give. And the key's is neither.
         """
         own, key, before = self.own[wrong], self.key[wrong], self.before[wrong][1]
+        if own.shape != key.shape:
+            return False
         moved = key * (1 + 0.37 * np.arange(key.size).reshape(key.shape)) + 0.1
         try:
             if self._same(path, {}, {wrong: moved}) or (~np.isclose(own, key)).sum() == 1 < own.size:
@@ -257,11 +280,7 @@ class Marker:
         if masked in other:
             yield f"{remark}, with the mask", other[masked]
         with suppress(InputError):
-            if any(
-                self._near(x, own[weights], off=True)
-                for x in self._read(weights)
-                if x.shape == own[weights].shape
-            ):
+            if any(self._near(x, own[weights], off=True) for x in self._read(weights, own[weights].shape)):
                 yield remark, other[path]
 
     def _award(self, path: str, max_points: float, remark: str, early: bool) -> StepMark:

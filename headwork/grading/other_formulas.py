@@ -9,21 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
-from itertools import islice
+from itertools import combinations, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from headwork.exercises.case import Array
-from headwork.grading.edits import TABLE, at_every_branch, is_switch, tree
-from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, itself
+from headwork.grading.edits import TABLE, at_every_branch, tree
+from headwork.grading.operand_edits import is_switch
+from headwork.grading.step_graph import UNFIT, Changes, StepEdit, StepGraph, itself
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import OPERATIONS, Node, compute
 
 Shape = tuple[int, ...]
 AXES = {-1: "each row of ", -2: "each column of ", (-2, -1): "all of "}
 PAIRS, TURNS = (
-    {row["says"]: tree(row["instead"], 0, {}, {}) for row in TABLE[name]} for name in ("pair", "turn")
+    {row["says"]: tree(row["instead"], {}, {}, {}) for row in TABLE[name]} for name in ("pair", "turn")
 )
 MOST_CELLS, MOST_IN_PLACE = 150, 400  # larger steps are not tried; formulas for one part
 MOST_WORK = 12_000  # operations that are worked out, at most
@@ -62,12 +63,12 @@ def _part(runs: Runs, index: int) -> Part:
     raise IndexError(index)
 
 
-def other_formulas(graph: StepGraph, which: Callable[[Array], Array]) -> Iterator[tuple[StepEdit, bool]]:
-    """The formulas that may give the student's numbers, and whether each is of other numbers than the step's.
+def other_formulas(graph: StepGraph, which: Callable[[Array], Array]) -> Iterator[tuple[StepEdit, int]]:
+    """The formulas that may give the student's numbers, and how many were tried up to the size of each.
 
     ``which`` says which arrays of a stack are those numbers. The smallest formulas come first.
     """
-    if not 1 < graph.result.array.size <= MOST_CELLS:
+    if graph.result.array.size > MOST_CELLS:
         return
     leaves = [(Part(f"{{{x}}}", x), y.array) for x, y in graph.known.items() if not is_switch(y)]
     turned = [
@@ -78,23 +79,30 @@ def other_formulas(graph: StepGraph, which: Callable[[Array], Array]) -> Iterato
     ]
     last = len(graph.operations) - 1
     single, both = _stacked(map(_run, leaves)), [*leaves, *turned]
-    functions, pairs = _stacked(_functions(single)), _stacked(_pairs(both, _stacked(map(_run, both))))
-    own = _stacked(_functions(_stacked(_run(leaf) for leaf in leaves if leaf[0].node in graph.leaves)))
     given = [part for parts, values in single.values() for part in _found(parts, values, which)]
-    yield from ((_edit(graph, part, last, graph.result), False) for part in given)
+    yield from ((_edit(graph, part, last, graph.result), len(leaves)) for part in given)
     if given or all(isinstance(value, int) for value in graph.case.inputs.values()):
         return  # sizes are multiplied and added; no function is taken of them
     most = MOST_WORK // len(graph.operations)
-    yield from ((edit, False) for edit in islice(_exchanged(graph), most))
+    changed = list(islice(_exchanged(graph), most))
+    yield from ((edit, len(changed)) for edit in changed)
+    if graph.result.array.size == 1:
+        return  # one number is too little for any formula
+    own = _stacked(_functions(_stacked(_run(leaf) for leaf in leaves if leaf[0].node in graph.leaves)))
+    functions, pairs = _stacked(_functions(single)), _stacked(_pairs(both, _stacked(map(_run, both))))
     larger = (_stacked(made) for made in (_pairs(both, functions), _functions(pairs)))
-    for number, level in enumerate(([own], [functions, pairs], larger)):
+    tried = len(changed)
+    for number, level in enumerate(([own], [functions], [pairs], larger)):
+        level = list(level)
+        tried += sum(len(values) for made in level for _, values in made.values())
         found = [part for made in level for stack in made.values() for part in _found(*stack, which)]
-        yield from ((_edit(graph, part, last, graph.result), number > 0) for part in found)
+        yield from ((_edit(graph, part, last, graph.result), tried) for part in found)
         if found:
             return
-        if number == 1:
-            inside = _in_place(graph, [single, functions, pairs])
-            yield from ((edit, True) for edit in islice(inside, most))
+        if number == 2:
+            inside = list(islice(_in_place(graph, [single, functions, pairs]), most))
+            tried += len(inside)
+            yield from ((edit, tried) for edit in inside)
 
 
 def _found(parts: Runs, values: Array, which: Callable[[Array], Array]) -> list[Part]:
@@ -104,7 +112,7 @@ def _found(parts: Runs, values: Array, which: Callable[[Array], Array]) -> list[
 def _edit(graph: StepGraph, part: Part, place: int | str, right: Any) -> StepEdit:
     words = {label: graph.known[label] for label in sorted(part.labels())}
     says = f"{part.written()} stands where {{right}} belongs"
-    return StepEdit("other-formula", says, {place: part.nodes()}, {**words, "right": right}, 3)
+    return StepEdit("other-formula", says, {place: part.nodes()}, {**words, "right": right}, 3, says)
 
 
 def _inner(graph: StepGraph) -> list[tuple[int, HandTensor]]:
@@ -131,6 +139,15 @@ def _exchanged(graph: StepGraph) -> Iterator[StepEdit]:
     yield from at_every_branch(groups)
     for edits in made.values():
         yield from edits
+    matrices = [label for label in graph.leaves if graph.known[label].array.size > 1]
+    for labels in (*combinations(matrices, 1), *combinations(matrices, 2)):
+        words = dict(zip("ab", (graph.known[label] for label in labels), strict=False))
+        named = " and ".join(f"{{{word}}}" for word in words)
+        verb = "stands where {} belongs" if len(labels) == 1 else "stand where {} belong"
+        for written, function in _rows(words["a"].shape):
+            says = " and ".join(written.replace("{0}", f"{{{word}}}") for word in words)
+            changes: Changes = {label: _put(function, [label]) for label in labels}
+            yield StepEdit("other-formula", f"{says} {verb.format(named)}", changes, words, 3, written)
 
 
 def _other_functions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -141,7 +158,7 @@ def _other_functions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
         for written, function in _rows(below.shape):
             says = f"{written.replace('{0}', name)} stands where {{right}} belongs"
             words = {"right": tensor, "below": below}
-            yield StepEdit("other-formula", says, {number: _put(function, [part])}, words, 3)
+            yield StepEdit("other-formula", says, {number: _put(function, [part])}, words, 3, written)
 
 
 Run = tuple[int, Callable[[int], Part], Array]
@@ -197,7 +214,7 @@ def _rows(shape: Shape) -> list[tuple[str, Any]]:
                 sizes: Any = {"axis": axis, "n": float(count), "inner": float(count - 2)}
                 each = each if len(shape) > 1 else ""
                 text = row["says"].replace("{each}", each).replace("{it}", "{0}")
-                made.append((text, tree(row["instead"], 0, {}, sizes)))
+                made.append((text, tree(row["instead"], {"it": 0}, {}, sizes)))
     return made
 
 

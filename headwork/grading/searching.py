@@ -15,7 +15,7 @@ import numpy as np
 from headwork.documents.number_format import number_text
 from headwork.exercises.case import Array, Case
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes, same_values
-from headwork.grading.edits import edits_of
+from headwork.grading.edits import edits_of, two_edits
 from headwork.grading.other_formulas import other_formulas
 from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, constant, describe_edit, step_graph
 from headwork.grading.wording import Wording
@@ -26,12 +26,12 @@ from headwork.numbers.operations import Node
 # How rare a mistake is, in bits, by its cost; an authored one; what nobody lists, and a slip, which one wrong
 # number among many mostly is.
 LEAST_BITS, COST_BITS, AUTHORED, UNLISTED, SLIP = 1.0, 3.0, 3.5, 3.0, 1.0
+RARE = 8.0  # formulas that nobody listed are tried beside an edit that is rarer
 PARTLY_BITS = 8.0  # to make a mistake in some rows only
-FOREIGN_BITS = 12.0  # any formula of any numbers
 RERUN_BITS = 3.0  # to work a step out from the inputs, not from the steps before it
-CLOSE, CLOSE_IF_FEW, FEW_BITS = 3.0, 4.5, 6.0  # what is rarer than the likeliest by so many bits is told
-# beside it, and more of that where the numbers hold little
-BELIEVED, CERTAIN = 0.3, 0.8  # of the probability
+CLOSE, CLOSE_IF_FEW, FEW_BITS = 4.0, 4.5, 6.0  # what is rarer than the likeliest by so many bits is told
+# beside it, and more of that, and one more, where the numbers hold little
+BELIEVED, BELIEVED_COUNTS, CERTAIN = 0.3, 0.2, 0.8  # of the probability
 PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
 MAX_TIES = 3  # told as "either ... or ...", at most
 MAX_SINGLES = 70  # edits that are tried in pairs
@@ -54,27 +54,30 @@ def search(
 
     The others that give them too come last, as thin. ``anew`` tries authored ones on the inputs alone.
     """
-    target, matches = Target(wrong), list[Match]()
-    for graph in _graphs(case, wrong):
-        fully, partly = _single(graph, target, graph.base is wrong.bases[1])
-        matches = fully or [*_misread(graph, target), *partly]
-        if partly and not fully:
-            matches += _formulas(graph, target)
-        if matches:
-            break
+    target, graphs = Target(wrong), list(_graphs(case, wrong))
+    found = [_single(graph, target, graph.base is wrong.bases[1]) for graph in graphs]
+    matches = next((fully for fully, _ in found if fully), [])
+    for graph, (_, partly) in zip(graphs, found, strict=True):
+        matches = matches or [*_misread(graph, target), *partly]
+    if matches and min(match.bits for match in matches) > RARE:
+        matches += _formulas(matches[0].graph, target)
     if not matches and not authored and wrong.bases[1]:
         whole_way = step_graph(case, wrong.path, {})
-        found = _single(whole_way, target, False, most=2)[0] if whole_way else []
-        matches = [replace(match, bits=match.bits + RERUN_BITS) for match in found]
+        anew_found = _single(whole_way, target, False, most=2)[0] if whole_way else []
+        matches = [replace(match, bits=match.bits + RERUN_BITS) for match in anew_found]
         authored = [replace(cause, bits=cause.bits + RERUN_BITS) for cause in anew()]
     if not matches and not authored:
-        matches = next(filter(None, (_formulas(graph, target) for graph in _graphs(case, wrong))), [])
-    found, known = _different(case, sorted(matches, key=lambda match: match.bits), authored)
+        matches = next(filter(None, (_formulas(graph, target) for graph in graphs)), [])
+    different, known = _different(case, sorted(matches, key=lambda match: match.bits), authored)
     candidates = [replace(cause, bits=AUTHORED + cause.bits) for cause in authored]
-    candidates += _causes(case, wrong, found)
+    candidates += _causes(case, wrong, different)
     beside = [replace(cause, doubt="beside") for cause in _causes(case, wrong, known)]
-    whole = all(isinstance(value, int) for value in case.inputs.values())
-    return _likeliest(target, candidates, beside, whole)
+    return _likeliest(target, candidates, beside, _counted(case))
+
+
+def _counted(case: Case) -> bool:
+    """Whether sizes are counted, by a formula of whole numbers."""
+    return all(isinstance(value, int) for value in case.inputs.values())
 
 
 def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], whole: bool) -> list[Cause]:
@@ -88,8 +91,9 @@ def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], who
     if not distinct:
         return []
     least = min(cause.bits for cause in distinct.values())
-    close = CLOSE_IF_FEW if target.information < FEW_BITS or target.empty else CLOSE
-    chosen = [cause for cause in distinct.values() if cause.bits <= least + close][:MAX_TIES]
+    few = target.information < FEW_BITS or target.empty
+    close = CLOSE_IF_FEW if few else CLOSE
+    chosen = [cause for cause in distinct.values() if cause.bits <= least + close][: MAX_TIES + few]
     one_of_many = target.wrong.cells.sum() == 1 < target.wrong.cells.size and not whole
     shown = target.information + (SLIP if one_of_many else UNLISTED)
     every = sum(2.0**-x.bits for x in distinct.values()) + 2.0**-shown + target.slip
@@ -98,7 +102,8 @@ def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], who
     doubtful = share < CERTAIN or one_of_many or little
     zeros = target.empty and not target.values.any()  # much gives zeros
     nothing = zeros and len(distinct) > 1 and all(cause.edit for cause in chosen)
-    doubt = "thin" if share < BELIEVED or nothing else "doubtful" if doubtful else ""
+    believed = BELIEVED_COUNTS if whole else BELIEVED
+    doubt = "thin" if share < believed or nothing else "doubtful" if doubtful else ""
     if len(chosen) > 1:
         tie = "these numbers cannot tell it from the other"
         chosen = [replace(cause, evidence=tie) for cause in chosen]
@@ -110,7 +115,7 @@ def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], who
 def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
     """Two common edits at once that give the student's numbers."""
     target = Target(wrong)
-    if wrong.cells.sum() < 2 or target.empty:
+    if (wrong.cells.sum() < 2 and not _counted(case)) or target.empty:
         return []
     matches = next(filter(None, (_pairs(graph, target) for graph in _graphs(case, wrong))), [])
     found = _causes(case, wrong, _different(case, matches, [])[0])
@@ -159,15 +164,13 @@ def _formulas(graph: StepGraph, target: Target) -> list[Match]:
     """Formulas that nobody listed: functions of the step's own numbers, and then whatever gives these."""
     if target.empty or target.information < FEW_BITS:
         return []
-    tried, found = [0, 0], list[tuple[StepEdit, bool]]()
-    for edit, foreign in other_formulas(graph, target.which):
-        tried[foreign] += 1
-        value = graph.apply(edit) if not foreign or not found else None
+    found = list[Match]()
+    for edit, tried in other_formulas(graph, target.which):
+        bits = _bits(1) + math.log2(tried)
+        value = graph.apply(edit) if not found or bits < found[0].bits + CLOSE else None
         if value is not None and target.meets(value.array):
-            found.append((edit, foreign))
-    found = [x for x in found if x[1] == found[0][1]]
-    bits = (_bits(2) + math.log2(1 + tried[0]) / 2, _bits(2) + FOREIGN_BITS)
-    return [Match(edit, graph, bits[foreign]) for edit, foreign in found]
+            found.append(Match(edit, graph, bits))
+    return found
 
 
 def _within_rounding(graph: StepGraph, edit: StepEdit, value: HandTensor, target: Target) -> bool:
@@ -212,20 +215,7 @@ def _pairs(graph: StepGraph, target: Target) -> list[Match]:
         if value is not None and target.meets(value.array):
             found.append((first, second))
     by_chance = count * 2.0**-target.information
-    return [Match(_both(*pair), graph, 0.0) for pair in found] if by_chance < PAIR_BY_CHANCE else []
-
-
-def _both(first: StepEdit, second: StepEdit) -> StepEdit:
-    """Two edits as one; the words of the second have names of their own."""
-
-    def renamed(text: str) -> str:
-        for key in second.words:
-            text = text.replace(f"{{{key}}}", f"{{second_{key}}}")
-        return text
-
-    words = {**first.words, **{f"second_{key}": value for key, value in second.words.items()}}
-    cause, says = f"{first.cause} + {renamed(second.cause)}", f"{first.says}; and {renamed(second.says)}"
-    return StepEdit(cause, says, {**first.changes, **second.changes}, words, 4)
+    return [Match(two_edits(*pair), graph, 0.0) for pair in found] if by_chance < PAIR_BY_CHANCE else []
 
 
 def _misread(graph: StepGraph, target: Target) -> list[Match]:

@@ -7,16 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from headwork.grading.sliding_edits import SLID, banded, sheared_rows
 from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, itself, picked, transposed
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
-SLID = ("signal", "image")  # what a kernel slides over
-ALONG_AXES = {
-    (-2, -1): "",
-    (-1,): ", and that only to the left and right",
-    (-2,): ", and that only above and below",
-}
 MANY = 8  # slices of an axis that are changed one by one, at most
 
 
@@ -29,13 +24,15 @@ def operand_slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
         left = Node("multiply", (label, constant(label, others)), {})
         says = f"entry [{','.join(map(str, cell))}] of {{it}} is left out"
         yield StepEdit("entry-of-{it}-left-out", says, {label: left}, {"it": tensor}, 2)
+    yield from _squares(graph, label)
+    yield from sheared_rows(graph, label, label, tensor) if label == "matrix" else ()
     for axis, size in enumerate(tensor.shape):
         if not 2 <= size <= MANY:
             continue
         words = {"it": tensor, "axis": (label, axis)}
         turned = Node("flip", (label,), {"axis": axis})
         says = "the {axis}s of {it} are read from the last to the first"
-        sliding = any(part.node.operation in ("unfold", "cat") for part in graph.operations)
+        sliding = any(name in graph.case.inputs for name in SLID)
         yield StepEdit("{it}-reversed", says, {label: turned}, words, 1 if sliding else 2, "reversed")
         for shift, cause in ((1, "next-of-{it}"), (-1, "one-before-of-{it}")):
             key = _along(axis, np.roll(np.arange(size), -shift).tolist())
@@ -83,6 +80,34 @@ def operand_slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
             yield StepEdit("parts-of-{it}-swapped", says, {label: swapped}, words, 3)
 
 
+def _squares(graph: StepGraph, label: str) -> Iterator[StepEdit]:
+    """Of a square matrix the diagonal alone, or the blocks of heads on it; the columns dealt out to heads."""
+    tensor, heads = graph.known[label], graph.case.options.get("heads")
+    rows, columns = tensor.shape[-2:] if len(tensor.shape) > 1 else (0, 1)
+    if rows == columns > 1 and any(name in graph.case.inputs for name in SLID) and "kernel" in label:
+        first = np.broadcast_to(np.eye(rows)[:1].T @ np.ones((1, columns)), tensor.shape)
+        part = Node("multiply", (transposed(label), constant(label, first)), {})
+        says = (
+            "the first entry of the matrix product of window and {it} is taken, not the sum of the products"
+        )
+        yield StepEdit("matrix-product-with-{it}", says, {label: part}, {"it": tensor}, 2)
+    if rows == columns > 1:
+        eye = constant(label, np.broadcast_to(np.eye(rows), tensor.shape))
+        says, part = "only the diagonal of {it} is used", Node("multiply", (label, eye), {})
+        yield StepEdit("diagonal-of-{it}-alone", says, {label: part}, {"it": tensor}, 2)
+        if heads and rows % heads == 0 and rows > heads:
+            blocks = np.kron(np.eye(heads), np.ones((rows // heads, rows // heads)))
+            part = Node("multiply", (label, constant(label, blocks)), {})
+            says = "each head uses only its own part of the columns of {it}; it must use all of them"
+            yield StepEdit("blocks-of-{it}-alone", says, {label: part}, {"it": tensor}, 2)
+    if len(tensor.shape) == 3 and heads and tensor.shape[1] == heads and label in graph.base:
+        turned = Node("reshape", (label,), {"shape": (len(tensor.array), columns, heads)})
+        says = "the columns of {it} are dealt out to the heads in turn; each head takes a block of them"
+        yield StepEdit(
+            "{it}-interleaved", says, {label: transposed(turned)}, {"it": tensor}, 0.8, "interleaved"
+        )
+
+
 def _along(axis: int, key: Any) -> tuple[Any, ...]:
     return (*[slice(None)] * axis, key)
 
@@ -92,7 +117,8 @@ def positions(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepE
     node = tensor.node
     if node.operation == "getitem":
         keys = node.options["key"] if isinstance(node.options["key"], tuple) else (node.options["key"],)
-        cost = 1 if any(isinstance(key, int) for key in keys) else 2
+        single = node.operands[0].array.size // max(tensor.array.size, 1) > 1 and 1 in tensor.shape
+        cost = 1 if single or any(isinstance(key, int) for key in keys) else 2
         for shift in (-1, 1):
             key = _shifted(node.options["key"], shift)
             if key is not None:
@@ -153,38 +179,6 @@ def _other_places(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     yield StepEdit("all-of-{it}", "all of {it} are taken, not every second one", every, words)
 
 
-def borders(graph: StepGraph, rows: list[dict[str, Any]]) -> Iterator[StepEdit]:
-    """What a kernel slides over with another border than was asked for: the mechanism is run again."""
-    name = next((name for name in SLID if name in graph.case.inputs), "")
-    if not name or "padding" not in graph.case.options:
-        return
-    tensor, wide = graph.known[name], graph.case.options["padding"]
-    array, axes = tensor.array, (-1,) if name == "signal" else (-2, -1)
-    taps = next(graph.known[x].shape[-1] for x in ("kernel", "kernels") if x in graph.known)
-    for row in (row for row in rows if row["padded"] == bool(wide)):
-        for along, where in ALONG_AXES.items() if len(axes) > 1 else [((-1,), "")]:
-            many = [end * (wide or taps - 1) for end in row["ends"]]
-            ends = [many if axis - array.ndim in along else (0, 0) for axis in range(array.ndim)]
-            mode: Any
-            mode, value = ("constant", 1.0) if row["mode"] == "ones" else (row["mode"], 0.0)
-            values = {"constant_values": value} if mode == "constant" else {}
-            changed = {name: np.pad(array, ends, mode, **values), "padding": 0}
-            cause, cost = f"border-{row['mode']}", row["cost"] + bool(where)
-            yield StepEdit(cause, row["says"] + where, {}, {}, cost, "border", changed)
-    for first, last, says in ((1, 0, "the first"), (0, 1, "the last"), (1, 1, "the first and the last")):
-        for axis in axes:
-            kept = {name: array.take(range(first, array.shape[axis] - last), axis)}
-            word = "position" if len(axes) == 1 else "column" if axis == -1 else "row"
-            said = f"{says} {word} of {{it}} is left out"
-            yield StepEdit("end-of-{it}-left-out", said, {}, {"it": tensor}, 2, "border", kept)
-    if "kernel" in graph.known:
-        gaps = graph.known["kernel"].array
-        for axis in axes:
-            gaps = np.insert(gaps, range(1, gaps.shape[axis]), 0.0, axis)
-        says = "a position is left out between the taps of the kernel"
-        yield StepEdit("kernel-with-gaps", says, {}, {}, 2, "", {"kernel": gaps})
-
-
 def terms_left_out(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """The first or the last term of a sum left out."""
     operand, options = tensor.node.operands[0], tensor.node.options
@@ -215,10 +209,12 @@ def powers(graph: StepGraph) -> Iterator[StepEdit]:
     it, label = itself(result), graph.leaves[0]
     count = constant(it, np.reshape(np.array(exponents, float), result.shape))
     nothing, words = Node("subtract", (it, it), {}), {"a": graph.known[label]}
+    top = Node("power", (label, constant(label, float(max(exponents)))), {})
     zero = constant(it, np.reshape([float(x == 0) for x in exponents], result.shape))
     for cause, says, part in (
         ("exponents-for-powers", "the exponents are given, not the powers", count),
         ("one-power-for-all", "{a} itself stands there for every power", Node("add", (nothing, label), {})),
+        ("highest-power-for-all", "every input has the highest power", Node("add", (nothing, top), {})),
         ("power-backwards", "base and exponent change places", Node("power", (count, label), {})),
         ("power-zero-as-zero", "the power of 0 is taken as 0; it is 1", Node("subtract", (it, zero), {})),
     ):
@@ -263,6 +259,12 @@ def parts_side_by_side(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
         says = "{a} is left out" if named else "part {i} is left out"
         node = Node("cat", kept, tensor.node.options)
         yield StepEdit("{a}-left-out", says, {number: node}, words)
+    factors = {place: _two_factors(operands[place]) for place in places if operands[0].array.size == 1}
+    for place, pair in factors.items():
+        for order in permutations((*(i for i in places if i != place), *pair)) if pair else ():
+            words = {"a": pair[0].operands[0], "b": pair[1].operands[0]}
+            changes: Changes = {number: Node("cat", order, tensor.node.options)}
+            yield StepEdit("{a}-and-{b}-apart", "{a} and {b} stand apart, not multiplied", changes, words, 2)
     for i, j in combinations(places, 2) if operands[0].array.size == 1 else ():
         joined: Any = Node("multiply", (i, j), {})
         kept = tuple(joined if x == i else x for x in places if x != j)
@@ -275,6 +277,14 @@ def parts_side_by_side(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
             yield StepEdit("joined-in-other-order", "the parts stand in another order", {number: node}, {}, 2)
 
 
+def _two_factors(part: HandTensor) -> tuple[Node, ...]:
+    """The two factors of one size of a shape, as sizes; none where it is no product."""
+    product = part.node.operands[0] if part.node.operation in ("unsqueeze", "reshape") else part
+    if product.node.operation != "multiply" or product.shape:
+        return ()
+    return tuple(Node("reshape", (x,), {"shape": part.shape}) for x in product.node.operands)
+
+
 def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
     """A row or a column of the result that is missing or a copy of another."""
     number, result = len(graph.operations) - 1, graph.result
@@ -285,20 +295,12 @@ def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
         says = "the diagonal is left at 0"
         yield StepEdit("diagonal-left-out", says, {number: Node("multiply", (it, like), {})}, {}, 3)
         like = constant(it, np.broadcast_to(eye, result.shape))
+        says, like = "the identity matrix is added", constant(it, np.broadcast_to(eye, result.shape))
+        yield StepEdit("identity-added", says, {number: Node("add", (it, like), {})}, {}, 2)
         yield StepEdit("diagonal-alone", "1 stands on the diagonal, 0 elsewhere", {number: like}, {}, 2)
     places = range(len(result.shape))
-    if len(places) == 2 and (result.array == 0).any() and result.shape[1] > 2:
-        rows, columns = np.indices(result.shape)
-        stride = int(graph.case.options.get("stride", 1))
-        for shift, cause, says in (
-            (stride, "rows-not-shifted", "every row starts where the first does; each must be shifted"),
-            (-stride, "rows-shifted-twice", "each row is shifted twice as far as it must be"),
-            (2 * stride, "rows-shifted-backwards", "the rows are shifted to the left, not to the right"),
-        ):
-            sheared = picked(it, (rows, (columns + shift * rows) % result.shape[1]))
-            inside = (columns + shift * rows < result.shape[1]) & (columns + shift * rows >= 0)
-            cut = Node("multiply", (sheared, constant(it, inside.astype(float))), {})
-            yield from (StepEdit(cause, says, {number: whole}, {}, 2) for whole in (sheared, cut))
+    yield from sheared_rows(graph, number, it, result)
+    yield from banded(graph)
     for axis, size in enumerate(result.shape):
         if not 2 <= size <= MANY:
             continue

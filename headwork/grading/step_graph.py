@@ -65,6 +65,7 @@ class StepGraph:
     operations: list[HandTensor]
     known: dict[Any, HandTensor] = field(default_factory=dict)
     later: dict[str, HandTensor] = field(default_factory=dict)  # the steps after it, worked out right
+    between: tuple[HandTensor, ...] = ()  # what is worked out on the way to the steps before it
 
     @property
     def result(self) -> HandTensor:
@@ -106,7 +107,8 @@ class StepGraph:
         try:
             with np.errstate(all="ignore"):
                 if edit.options:
-                    return HandTensor(self.case.run(self.base, [Edit(lambda _: edit.options)])[self.path])
+                    value = self.case.run(self.base, [Edit(lambda _: edit.options)])[self.path]
+                    return HandTensor(value[tuple(map(slice, self.result.shape))] if edit.changes else value)
                 known = self.known
                 if replaced := {
                     label: part for label, part in edit.changes.items() if isinstance(label, str)
@@ -136,7 +138,7 @@ def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
     def note(name: str, value: Any, /) -> Any:
         tensor = value if isinstance(value, HandTensor) else HandTensor(np.asarray(value, float))
         steps[name] = tensor
-        if name in base and base[name].shape == tensor.shape:
+        if name in base:
             tensor = HandTensor(base[name]).labelled(name)
         if path not in steps and tensor.node not in nodes:
             nodes.add(tensor.node)
@@ -156,7 +158,11 @@ def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
     later = {
         name: tensor.labelled(name) for name, tensor in steps.items() if name not in known and name != path
     }
-    return StepGraph(case, path, base, operations_between(step), known, later)
+    earlier = [operations_between(steps[name])[:-1] for name in known if name in steps and name != path]
+    between = tuple(
+        x for made in earlier for x in made if x.node.operation in ("add", "subtract") and x.shape
+    )
+    return StepGraph(case, path, base, operations_between(step), known, later, between)
 
 
 def describe_edit(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[str, str]:

@@ -100,8 +100,11 @@ class Target:
         with np.errstate(all="ignore"):
             near = np.abs(self.values - value) <= self.allowed + slack + 1e-12 * np.abs(value)
         near &= np.isfinite(value)
-        hidden = np.isnan(value).all(-1, keepdims=True) & (self.values == 0) if value.ndim > 1 else False
+        hidden: Any = np.isnan(value).all(-1, keepdims=True) & (self.values == 0) if value.ndim > 1 else False
         hidden &= value.shape[-1:] != (1,)  # what is left of a row in which all is hidden
+        cells = self.wrong.cells
+        if cells.shape == value.shape and (cells & np.isfinite(value)).sum() > 1:
+            hidden |= np.isnan(value) & (self.values == 0)  # 0/0 is written as 0
         return near | (value == self.values) | hidden | ~self.written
 
     def which(self, stack: Array) -> Array:
@@ -114,9 +117,11 @@ class Target:
 
     def partly(self, value: Array) -> str:
         """In which rows, columns or heads a value gives the wrong numbers, where all others are right."""
-        if not self.places or value.shape != self.values.shape:
+        if not value.shape == self.values.shape == self.wrong.cells.shape:
             return ""
         near = self._near(value)
+        if near.size - near.sum() == 1 and self.wrong.cells.sum() > 2 and self.wrong.cells[~near].all():
+            return f"but for a slip in [{','.join(str(int(i)) for i in np.argwhere(~near)[0])}]"
         return next((where for where, cells in self.places if near[cells].all()), "")
 
     @cached_property

@@ -252,7 +252,8 @@ class ArrayModel:
             return None
         tree = self.inner.state_dict() if self.torch else self.inner.parameters
         table = next(tree[name] for name in tree if name.startswith("positions"))
-        rows = np.asarray(table) / np.linalg.norm(table, axis=1, keepdims=True)
+        lengths = np.linalg.norm(table, axis=1, keepdims=True)
+        rows = np.asarray(table) / np.where(lengths, lengths, 1)  # before training some are all zeros
         return np.asarray(rows @ rows.T)
 
 

@@ -25,6 +25,8 @@ MAX_COEFFICIENTS_TO_FACTOR = 10_000
 MAX_OPERATIONS_TO_COMBINE = 400
 MAX_FRACTION_SIZE = 5000
 MAX_DIGITS_TO_COMPARE = 400
+MAX_TERMS_TO_COMBINE = 15_000  # of a whole trace: about two seconds
+MAX_PARTS_TO_SHOW = 250_000
 MAX_ROOT_ORDER = 27_720  # of the first twelve roots together
 MAX_POWER_BITS = 10_000  # bits
 
@@ -124,17 +126,10 @@ def as_single_fraction(value: Any) -> Any:
     >>> print(as_single_fraction(2 * sympy.E / (2 * sympy.E + sympy.exp(2) + 1)))
     2*E/(1 + E)**2
     """
-    if (
-        value.is_Atom
-        or value.is_Rational
-        or _node_count(value) > 4 * MAX_OPERATIONS_TO_COMBINE  # which takes less time to find out
-        or value.count_ops() > MAX_OPERATIONS_TO_COMBINE
-        or _has_root_of_exponentials(value)
-    ):
+    if not _can_be_combined(value):
         return value
-    if not value.has(sympy.Add) or sum(_fraction_size(value)) > MAX_FRACTION_SIZE:
-        return value
-    numerator, denominator = sympy.fraction(sympy.together(value))
+    factors = value.args if value.is_Mul else (value,)  # cells of a row share their denominator
+    numerator, denominator = sympy.fraction(sympy.Mul(*map(_together, factors)))
     if denominator == 1:
         if not _expandable(numerator):
             return numerator
@@ -148,6 +143,37 @@ def as_single_fraction(value: Any) -> Any:
     # A sum of names says more than its fraction, if that is not shorter.
     named = any(hasattr(symbol, "definition") for symbol in value.atoms(sympy.Dummy))
     return value if named and tidied.count_ops() >= value.count_ops() else tidied
+
+
+@lru_cache(maxsize=20_000)
+def _can_be_combined(value: Any) -> bool:
+    """Whether it is a sum or fraction, and small enough to rewrite."""
+    return not (
+        value.is_Atom
+        or value.is_Rational
+        or _node_count(value) > 4 * MAX_OPERATIONS_TO_COMBINE  # which takes less time to find out
+        or value.count_ops() > MAX_OPERATIONS_TO_COMBINE
+        or _has_root_of_exponentials(value)
+        or not value.has(sympy.Add)
+        or sum(_fraction_size(value)) > MAX_FRACTION_SIZE
+    )
+
+
+def few_enough_to_simplify(values: Iterable[Any]) -> bool:
+    """Whether all numbers of a trace are simplified within seconds; refused if writing takes that long."""
+    different = set(values)
+    if (parts := sum(map(_node_count, different))) > MAX_PARTS_TO_SHOW:
+        raise TooLarge(
+            f"the exact numbers have {parts:,} parts together; at most {MAX_PARTS_TO_SHOW:,} are written. "
+            "Leave out --exact to work in decimals, or take fewer or shorter numbers."
+        )
+    terms = sum(sum(_fraction_size(value)) for value in different if _can_be_combined(value))
+    return terms <= MAX_TERMS_TO_COMBINE
+
+
+@lru_cache(maxsize=20_000)
+def _together(value: Any) -> Any:
+    return sympy.together(value)
 
 
 @lru_cache(maxsize=20_000)
@@ -232,7 +258,7 @@ def _exponential_bases(value: Any) -> dict[Any, Any]:
         groups.setdefault(rest, []).append((one, content))
     substitutions = {}
     for rest, members in groups.items():
-        unit = reduce(sympy.gcd, (content for _, content in members), sympy.S.Zero)
+        unit = reduce(sympy.Rational.gcd, (content for _, content in members), sympy.S.Zero)
         stand_in = sympy.Dummy(positive=True)
         for one, content in members:
             substitutions[one] = (stand_in, int(content / unit), sympy.exp(rest * unit))

@@ -194,7 +194,7 @@ class _LatexParser:
     def command(self, word: str, before: str) -> str:
         if word in PASTED["fractions"]:
             upper, lower = self.argument(), self.argument()
-            if re.search(r"[0-9]$", before) and upper.isdecimal() and lower.isdecimal():
+            if re.search(r"[0-9]\Z", before) and upper.isdecimal() and lower.isdecimal():
                 return self.mixed(upper, lower)
             return f"(({upper})/({lower}))"
         if word == "sqrt":

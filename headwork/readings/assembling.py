@@ -38,12 +38,13 @@ def assemble(
     columns: bool = False,
     names: Mapping[str, tuple[Any, ...]] | None = None,
     noted: Iterable[str] = (),
+    simplified: bool = True,
     **settings: Any,
 ) -> AnyTrace:
     """A trace of these inputs and recorded steps, tokens shown as columns where that is asked for.
 
     ``names`` are those that stand for long exact numbers, by the step that brings them; ``noted`` are all
-    steps in order, where only some are recorded.
+    steps in order, where only some are recorded; ``simplified`` says whether exact numbers are.
     """
     absent = [c for c in mechanism.inputs if c.name not in inputs]
     missing = [name for card in absent for name in dict.fromkeys((card.name, card.symbol))]
@@ -80,7 +81,8 @@ def assemble(
                 formula = SOFTMAX.sub(HARD_SOFTMAX, formula.replace(r"\beta\, ", ""))
             if counted := NUMBERED_SCOPE.search(path):
                 symbol = re.sub(r"_[th]\b", f"_{{{counted[1]}}}", symbol)
-        return TraceValue(path, card, value, tuple(order), symbol, formula, names=(names or {}).get(path, ()))
+        new = (names or {}).get(path, ())
+        return TraceValue(path, card, value, tuple(order), symbol, formula, names=new, simplified=simplified)
 
     return trace_type(
         mechanism=mechanism,

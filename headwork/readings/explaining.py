@@ -117,6 +117,7 @@ def _explain_once(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact:
         for name, value in {**inputs, **options}.items()
     }
     mechanism.run(labelled, note)
+    simplified = not exact or _few_enough_to_simplify(mechanism, [*inputs.values(), *recorded.values()])
     trace = assemble(
         Trace,
         mechanism,
@@ -129,7 +130,10 @@ def _explain_once(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact:
         replaced=replacing,
         rerun=rerun,
         names=names,
+        simplified=simplified,
     )
+    if not simplified:
+        trace.warnings.append("the exact numbers are too many to simplify: they stand as they came about.")
     trace.warnings.extend(trace_warnings(trace, columns=columns))
     return trace
 
@@ -207,6 +211,15 @@ def _check_size(
             f"{mechanism.slug}: about {operations:,} {form}operations; at most {limit:,} are done. "
             f"{advice} fewer or narrower tokens."
         )
+
+
+def _few_enough_to_simplify(mechanism: Mechanism, tensors: Sequence[HandTensor]) -> bool:
+    from headwork.numbers.exact import few_enough_to_simplify
+
+    try:
+        return few_enough_to_simplify(cell for tensor in tensors for cell in tensor.array.flat)
+    except TooLarge as error:
+        raise TooLarge(f"{mechanism.slug}: {error}") from None
 
 
 def _size_error(mechanism: Mechanism, inputs: Mapping[str, HandTensor]) -> InputError:

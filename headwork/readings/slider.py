@@ -1,39 +1,44 @@
-"""A slider: one problem for several values of one option, all frames in one document."""
+"""A slider: one problem for several values of one option or symbol, all frames in one document."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from headwork.documents import Document, Slider
 from headwork.documents.number_format import with_infinity
-from headwork.errors import InputError, check_known
-from headwork.note import get_mechanism
+from headwork.errors import InputError
+from headwork.note import Mechanism, get_mechanism
+from headwork.numbers.operations import map_cells
+from headwork.numbers.typed import read_number, read_tensor
 from headwork.readings.explaining import explain
 from headwork.readings.trace import Trace
 from headwork.readings.trace_document import trace_data, trace_values
 
-# Where no values are listed; beta goes from the plain mean to hard attention.
+# Where no values are listed: beta from the plain mean to hard attention, a symbol on both sides of zero.
 DEFAULT_VALUES = {
     "beta": ["0", "0.1", "0.2", "0.5", "1", "2", "5", "10", "oo"],
     "epsilon": ["0", "0.001", "0.01", "0.1", "0.5", "1", "2", "5"],
 }
+AROUND_ZERO = ["-5", "-2", "-1", "-0.5", "0", "0.5", "1", "2", "5"]
 MAX_FRAMES = 40
 
 
 def slider(slug: str, slide: str, settings: Mapping[str, Any], inputs: Mapping[str, Any]) -> Document:
-    """A document with a slider. ``slide`` is an option, or one with its values: ``beta=0,1,oo``.
+    """A document with a slider. ``slide`` is a name, or a name with its values: ``beta=0,1,oo``.
 
-    >>> two = {name: "1 2; 2 0" for name in ("query", "key", "value")}
-    >>> slider("attention", "beta=0,1", {}, two).to_html().count('type="range"')
+    >>> slider("softmax", "x=0,1", {"exact": True}, {"scores": "0 x"}).to_html().count('type="range"')
     1
     """
     mechanism = get_mechanism(slug)
     name, _, listed = (part.strip() for part in slide.partition("="))
-    check_known(f"option of {mechanism.slug}", name, mechanism.options)
+    arguments = {**settings, **inputs}
 
-    def trace_at(value: str) -> Trace:
-        return explain(mechanism.slug, **{**settings, **inputs, name: value})
+    def at_option(value: str) -> Trace:
+        return explain(mechanism.slug, **{**arguments, name: value})
 
-    values = _values(name, listed) if listed else DEFAULT_VALUES.get(name, [])
+    is_option = name in mechanism.options
+    defaults = DEFAULT_VALUES.get(name, []) if is_option else AROUND_ZERO
+    trace_at = at_option if is_option else _substitute(mechanism, name, arguments)
+    values = _values(name, listed) if listed else defaults
     frames = _frames(name, values, trace_at, keep_all=bool(listed))
     labels = list(frames)
     first = next((label for label in (str(inputs.get(name)), "1") if label in labels), labels[0])
@@ -89,3 +94,33 @@ def _frames(
         for trace in frames.values():
             trace.warnings.append(f"{name} = {value} is left out: {reason}")
     return frames
+
+
+def _substitute(mechanism: Mechanism, name: str, arguments: Mapping[str, Any]) -> Callable[[str], Trace]:
+    """The problem with a value instead of a symbol among its inputs and options."""
+    hints = mechanism.option_types
+    numbers = [option for option in hints if "number" in getattr(hints[option], "__metadata__", ())]
+    symbolic = {}
+    for argument in [*(card.name for card in mechanism.inputs), *numbers]:
+        if arguments.get(argument) is not None:
+            array = read_tensor(arguments[argument], exact=True, where=argument).array
+            if any(x.free_symbols for x in array.flat):
+                symbolic[argument] = array
+    symbols = {str(s): s for array in symbolic.values() for x in array.flat for s in x.free_symbols}
+    if name not in symbols:
+        options = ", ".join(mechanism.options) or "it has none"
+        known = ", ".join(sorted(symbols)) or "there are none"
+        raise InputError(
+            f"slide: '{name}' is neither an option of {mechanism.slug} ({options}) nor a symbol among the "
+            f"inputs ({known}). Slide one of these, or type {name} instead of a number."
+        )
+    symbol = symbols[name]
+
+    def at_symbol(value: str) -> Trace:
+        number = read_number(value, exact=True)
+        if number.is_infinite:
+            return explain(mechanism.slug, **arguments).limit(name, value)
+        new = {n: map_cells(lambda x: x.xreplace({symbol: number}), array) for n, array in symbolic.items()}
+        return explain(mechanism.slug, **{**arguments, **new})
+
+    return at_symbol

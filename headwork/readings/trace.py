@@ -35,6 +35,7 @@ class TraceValue:
     formula: str = ""
     fixed: tuple[tuple[int, int], ...] = ()
     names: tuple[Any, ...] = ()  # that it brings, for exact numbers too long for a cell
+    simplified: bool = True  # exact numbers are simplified where they are shown
 
     @property
     def _free_axes(self) -> list[int]:
@@ -69,12 +70,18 @@ class TraceValue:
 
     @property
     def exact(self) -> Any:
-        """Tidy exact numbers as an array, or None where the problem was worked in decimals."""
+        """Exact numbers as an array, or None where the problem was worked in decimals."""
         if not self.raw.exact:
             return None
+        return map_cells(self.simplify, self.tensor.array)
+
+    def simplify(self, number: Any) -> Any:
+        """A number as it is shown in this trace."""
+        if not (self.simplified and hasattr(number, "free_symbols")):  # SymPy takes a second to import
+            return number
         from headwork.numbers.exact import as_single_fraction
 
-        return map_cells(as_single_fraction, self.tensor.array)
+        return as_single_fraction(number)
 
     def select(self, axis: str, index: int) -> "TraceValue":
         """One index along a named axis: ``head 2``."""
@@ -178,7 +185,7 @@ class Trace(Renderable):
             in_numbers=to_text(tree, lambda leaf: self.number_text(leaf.value)),
             exact=self.exact_text(number) if self.exact and decimal != "undefined" else "",
             decimal=decimal,
-            latex=to_latex(tree, lambda leaf: number_latex(leaf.value, self.digits)),
+            latex=to_latex(tree, lambda leaf: number_latex(value.simplify(leaf.value), self.digits)),
             sources=tuple(dict.fromkeys(self._sources(value, inner, tree))),
         )
 
@@ -191,9 +198,9 @@ class Trace(Renderable):
                 yield mask.label, self.inputs[mask.label].shown_index(at)
 
     def exact_text(self, value: Any) -> str:
-        from headwork.numbers.exact import as_single_fraction, exact_text
+        from headwork.numbers.exact import exact_text
 
-        return with_infinity(exact_text(as_single_fraction(value)))
+        return with_infinity(exact_text(self.output.simplify(value)))
 
     def _shown_index(self, cell: Cell) -> tuple[int, ...]:
         value = self.inputs.get(cell.label) or self.steps.get(cell.label)

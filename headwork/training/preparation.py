@@ -4,6 +4,7 @@ The data decides image size, channels, classes and vocabulary.
 """
 
 import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -85,7 +86,8 @@ def prepare(
 
 def _absolute_path(name: str) -> str:
     """A path in full, so that the run can be resumed from any folder; a known name as it is."""
-    return name if get_entry(name) or not Path(name).exists() else str(Path(name).resolve())
+    # os.path.exists is False for a name that is too long, too
+    return name if get_entry(name) or not os.path.exists(name) else str(Path(name).resolve())
 
 
 def _prepare_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:

@@ -276,8 +276,11 @@ def saved_model(folder: str | Path, *, log: Log = to_stderr) -> SavedModel:
 
 
 def _check_fits_data(saved: SavedModel, path: Path) -> SavedModel:
-    """The model of a run, if its data is of as many classes, pixels and channels."""
-    info = load_data_info(path)
+    """The model of a run, if it is that of its config, and its data of as many classes and pixels."""
+    info, model = load_data_info(path), load_run(path).model  # type: ignore[attr-defined]
+    for name, ours in vars(model).items():
+        if name != "backend" and (actual := getattr(saved.config, name, None)) != ours:
+            raise InputError(f"{path / CONFIG}: {name} of the model is {ours}, but the model has {actual}.")
     sizes = {"classes": len(info.classes), "image_size": info.size, "channels": info.channels}
     for name, size in sizes.items():
         if (actual := getattr(saved.config, name, size)) != size:

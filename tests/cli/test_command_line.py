@@ -97,7 +97,7 @@ def test_every_form_goes_to_a_file_whole(form, tmp_path):
         (["explain", "missing.toml"], "cannot be read"),
         (["explain", "softmax", "--as", "docx", "--set", "scores=1 2"], "unknown --as 'docx'"),
         (["explain", "softmax", "--set", "scores=1 2", "--cell", "weights[7]"], "there is no cell"),
-        (["explain", "softmax", "--set", "scores=1 2", "--slide", "beta"], "unknown option of softmax"),
+        (["explain", "softmax", "--set", "scores=1 2", "--slide", "beta"], "neither an option"),
         (["explain", "--bogus"], "No such option"),
         (["problems", "Z1"], "unknown problem"),
         (["nonsense"], "No such command"),

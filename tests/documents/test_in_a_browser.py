@@ -229,14 +229,19 @@ def test_the_slider_changes_numbers_tints_and_arithmetic(opened: Any) -> None:
 def test_many_values_and_a_limit_on_the_slider(opened: Any) -> None:
     values = ",".join(f"{i}/7" for i in range(1, 30)) + ",oo"
     page = opened(
-        sliders.slider("self-attention", f"beta={values}", {"exact": True}, A2).to_html(), width=390
+        sliders.slider("softmax", f"x={values}", {"exact": True}, {"scores": "0 x"}).to_html(), width=390
     )
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.locator(".ticks span").all_inner_texts() == ["1/7", "∞"]
     slider = page.get_by_role("slider")
     assert slider.get_attribute("aria-valuetext") == "1/7"
+    assert not page.locator(".title").is_visible()
     slider.press("End")
+    assert page.locator(".title").is_visible()
+    assert page.locator(".title").inner_text() == "limit as x -> ∞"
     assert page.locator(".slider output").inner_text() == "∞"
+    slider.press("ArrowLeft")
+    assert not page.locator(".title").is_visible()
 
 
 @pytest.mark.parametrize("width", [390, 1280])

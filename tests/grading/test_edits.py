@@ -88,6 +88,9 @@ TURNED = np.array([STATES[0] @ [1, 2] / (2 + 2), STATES[1] @ [3, 1] / (9 + 5)])
 SLIDING = Exercise(
     "convolution-1d", {"signal": "2 5 1 7 4", "kernel": "2 -1 3"}, {"padding": 1}, points={"output": 1}
 )
+BANDED = Exercise(
+    "toeplitz", {"signal": "2 5 1 7 4", "kernel": "2 -1 3"}, {"padding": 1}, points={"matrix": 1}
+)
 FAMILIES = {
     "an operand left out": (ATTENTION, "query", X, "W_q-left-out"),
     "applied twice": (ATTENTION, "query", X @ W_Q.T @ W_Q.T, "W_q-applied-twice"),
@@ -154,6 +157,34 @@ FAMILIES = {
         np.convolve([2, 2, 5, 1, 7, 4, 4], [3, -1, 2], "valid"),
         "border-edge",
     ),
+    "the same at two places": (
+        ATTENTION,
+        "scores",
+        abs(Q) @ abs(K).T / 8,
+        "signs-of-the-products-overlooked",
+    ),
+    "one function of two operands": (
+        ATTENTION,
+        "scores",
+        Q / np.linalg.norm(Q, axis=-1)[:, None] @ (K / np.linalg.norm(K, axis=-1)[:, None]).T / 8,
+        "other-formula",
+    ),
+    "a mask that is not asked for": (
+        ATTENTION,
+        "weights",
+        softmax(np.where(np.tri(3) > 0, S, -np.inf)),
+        "causal-mask-applied",
+    ),
+    "the diagonal of a matrix": (ATTENTION, "query", X @ np.diag(np.diag(W_Q)), "diagonal-of-W_q-alone"),
+    "pairs counted once": (COST, "scores", 10 * 11 / 2 * 6, "pairs-counted-once"),
+    "a mistake and a slip": (ATTENTION, "query", X @ W_Q + [[0, 0], [0, 5], [0, 0]], "W_q-transposed"),
+    "the identity too many": (TURNS, "step 0/state", STATES[0] + np.eye(2), "identity-added"),
+    "a kernel that goes round": (
+        BANDED,
+        "matrix",
+        [[-1, 3, 0, 0, 2], [2, -1, 3, 0, 0], [0, 2, -1, 3, 0], [0, 0, 2, -1, 3], [3, 0, 0, 2, -1]],
+        "kernel-goes-round",
+    ),
     "the same at every turn": (TURNS, "output", TURNED, "state-transposed"),
 }
 
@@ -189,6 +220,23 @@ def test_a_number_that_is_nearly_right_may_be_a_slip() -> None:
     narrow = Exercise("complexity", {"tokens": 10, "width": 3, "kernel": 5}, points={"scores": 1})
     step = marked(narrow, scores=10 * 10 * 3 + 3).step("scores")
     assert [cause.slug for cause in step.causes] == ["width-added", "slip"]
+
+
+def test_later_steps_follow_from_a_step_of_another_shape() -> None:
+    inputs = {"tokens": "2 1; 0 1", "memory": "2 0; 2 1; 0 2", "W_q": "1 2; 1 0", "W_k": "0 1; 1 1"}
+    points = dict.fromkeys(("query", "scores"), 1)
+    exercise = Exercise("cross-attention", {**inputs, "W_v": "1 1; 2 0"}, {"beta": "1"}, points=points)
+    memory = np.array([[2.0, 0], [2, 1], [0, 2]])
+    query, key = memory @ [[1, 1], [2, 0]], memory @ [[0, 1], [1, 1]]
+    mark = grade(exercise, {"query": array_text(query), "scores": array_text(query @ key.T)})
+    assert [step.state for step in mark.steps] == ["wrong", "right"]
+
+
+def test_one_number_may_show_a_function() -> None:
+    lone = {"inputs": "1 2", "W_x": "1/2", "W_h": "3", "W_y": "2", "h_0": "[0]"}
+    exercise = Exercise("recurrence", lone, points={"step 0/state": 1})
+    (cause, *_) = grade(exercise, {"step 0/state": "0.4621"}).step("step 0/state").causes
+    assert "tanh" in cause.sentence
 
 
 def test_what_no_step_shows_alone_several_show_together() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -119,6 +121,18 @@ def test_our_models_give_the_same_on_numpy_and_on_torch():
     for one, other in zip(on_torch.score_lost_per_head, on_numpy.score_lost_per_head, strict=True):
         assert np.allclose(one, other, atol=1e-5)
     assert np.allclose(on_torch.positions, on_numpy.positions, atol=1e-5)
+
+
+def test_positions_before_training_are_like_none():
+    from headwork.inspection.subjects import OwnModel
+    from headwork.training.folders import find_run, saved_model
+
+    saved = saved_model(find_run("digits"))
+    name = next(name for name in saved.parameters if name.startswith("positions"))
+    zeros = {**saved.parameters, name: 0 * saved.parameters[name]}
+    model = OwnModel(replace(saved, parameters=zeros), torch=False)
+    with np.errstate(all="raise"):
+        assert not model.positions.any()
 
 
 def test_gradients_of_our_models_are_those_of_attention_of():

@@ -380,6 +380,29 @@ def test_a_long_power_at_a_limit_is_refused_beforehand(text: str, value: str) ->
         explain("softmax", scores=f"{text}, 1", exact=True).limit("x", value)
 
 
+def square(size: int, entry: str) -> str:
+    numbers = iter(range(2, 2 + size * size))
+    return "; ".join(" ".join(entry.format(next(numbers)) for _ in range(size)) for _ in range(size))
+
+
+def test_exact_numbers_too_long_to_write_are_refused() -> None:
+    begun = time.process_time()
+    assert "parts together; at most 250,000" in refusal(square(40, "sqrt({})"), exact=True)
+    assert time.process_time() - begun < 5
+
+
+def test_many_different_exact_numbers_are_shown_as_they_came_about() -> None:
+    begun = time.process_time()
+    trace = explain("softmax", scores=square(28, "{}"), exact=True)
+    assert "too many to simplify" in trace.to_text()
+    assert trace.cell("weights", 0, 0).exact.startswith("e^2/(e^2 + e^3 + e^4")
+    assert len(trace.to_html()) > 1000 < len(trace.to_latex())
+    assert time.process_time() - begun < 5
+    few = explain("softmax", scores=square(8, "{}"), exact=True)
+    assert few.cell("weights", 0, 0).exact.startswith("1/(")
+    assert not few.warnings
+
+
 def test_there_are_enough() -> None:
     assert len(set(HOSTILE)) >= 200
 

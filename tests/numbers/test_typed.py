@@ -202,6 +202,7 @@ MATRICES = [
     (r"\left(\begin{array}{cc}1 & 2\\[2pt]2 & 0\end{array}\right)", (2, 2)),
     (r"\begin{bmatrix} 1 & 2 \end{bmatrix}", (2,)),
     ("1 1/2, 2 1/3", (2,)),
+    ("1\t2\n" + r"\frac{4}{2}" + "\t0", (2, 2)),
     ("2 sqrt(2), 3", (2,)),
 ]
 

@@ -257,6 +257,20 @@ def test_a_slider_takes_listed_values_and_starts_where_the_problem_stands() -> N
     assert 'max="2" step="1" value="2" aria-valuetext="3"' in page
 
 
+def test_a_slider_of_a_symbol_puts_numbers_in_its_place() -> None:
+    shown, _ = _frames("x=0,1,oo", {"scores": "0 x"}, "softmax", exact=True)
+    weights = [[r[0] for r in shown.records(i) if r[3].startswith("A[")] for i in range(3)]
+    assert weights == [["0.5000", "0.5000"], ["0.2689", "0.7311"], ["0", "1"]]
+    assert shown.data["frames"][2]["title"] == "limit as x -> ∞"
+
+
+def test_a_slider_of_a_symbol_with_tokens_as_columns() -> None:
+    given = {"tokens": "1 x 3; 4 5 6", "tokens_as": "columns"}
+    shown, _ = _frames("x=2,7", given)
+    expected = explain("self-attention", tokens="1 7 3; 4 5 6", tokens_as="columns").to_html()
+    assert [r[0] for r in shown.records(1)] == [r[0] for r in Renderable(expected).records()]
+
+
 def test_usual_values_that_cannot_be_are_left_out_and_told() -> None:
     shown, page = _frames("beta", {"tokens": "1 2; x 0"})
     assert len(shown.data["frames"]) == 8
@@ -266,8 +280,14 @@ def test_usual_values_that_cannot_be_are_left_out_and_told() -> None:
 @pytest.mark.parametrize(
     ("slide", "mechanism", "given", "said"),
     [
-        ("gamma", "self-attention", A2, r"unknown option of self-attention 'gamma'\. .*Known: beta, mask"),
-        ("x", "softmax", {"scores": "x 1"}, "unknown option of softmax 'x'"),
+        (
+            "gamma",
+            "self-attention",
+            A2,
+            r"'gamma' is neither an option of self-attention \(beta, .*there are none",
+        ),
+        ("y", "softmax", {"scores": "x 1"}, r"nor a symbol among the inputs \(x\)"),
+        ("tokens", "self-attention", A2, "'tokens' is neither"),
         ("mask", "self-attention", A2, "which values of mask"),
         ("beta=1", "self-attention", A2, "1 value of beta. Give 2 to 40"),
         ("beta=1,frog", "self-attention", A2, "cannot read 'frog'"),

@@ -98,6 +98,9 @@ def edited(folder: Path, name: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
 
 @pytest.fixture
 def run(finished: Path, tmp_path: Path) -> Path:
+    import headwork.cli.look_inside
+    import headwork.cli.train  # noqa: F401  (registers the commands)
+
     copied = Path(shutil.copytree(finished, tmp_path / "run"))
     Image.new("L", (8, 8), 90).save(tmp_path / "digit.png")
     return copied
@@ -125,6 +128,25 @@ def test_a_field_of_another_kind_is_refused_where_it_is_read(name: str, run: Pat
         assert all(name in words for words in told.values()), told
 
 
+def test_a_model_that_is_not_that_of_its_config_is_refused(run: Path, headwork_command: Any) -> None:
+    for place, value in edited(run, "model/config.json"):
+        if place == ("config", "heads") and value == 1 and value is not True:
+            code, _, told = headwork_command("report", run)
+            assert code == 2
+            assert "config.json: heads of the model is 2, but the model has 1." in told
+            return
+    raise AssertionError("heads was not edited")
+
+
+def test_a_name_of_data_that_is_too_long_is_refused(run: Path, headwork_command: Any) -> None:
+    config = json.loads((run / "config.json").read_bytes())
+    (run / "config.json").write_bytes(to_json_bytes({**config, "data": "x" * 20_000}))
+    renew(run)
+    code, _, told = headwork_command("report", run)
+    assert code == 2
+    assert "unknown data set 'xxx" in told
+
+
 def commands(run: Path, unfinished: bool) -> dict[str, list[Any]]:
     digit = run.parent / "digit.png"
     calls: dict[str, list[Any]] = {
@@ -143,9 +165,6 @@ def commands(run: Path, unfinished: bool) -> dict[str, list[Any]]:
 
 def attacked(run: Path, name: str, call: Any, share: float, draw: random.Random) -> int:
     """Run the commands on a share of the edits: each ends well, or in words."""
-    import headwork.cli.look_inside
-    import headwork.cli.train  # noqa: F401  (registers the commands)
-
     unfinished, count = name.startswith("checkpoints"), 0
     whole = run.with_name("whole")
     shutil.copytree(run, whole)
@@ -154,6 +173,7 @@ def attacked(run: Path, name: str, call: Any, share: float, draw: random.Random)
             if draw.random() > share:
                 continue
             count += 1
+            kept = (run / name).read_bytes()
             code, _, told = call(*arguments)
             shown = (name, place, str(value)[:60], command, told[-600:])
             assert code in (0, 2), shown
@@ -162,8 +182,7 @@ def attacked(run: Path, name: str, call: Any, share: float, draw: random.Random)
             assert "Warning" not in told, shown
             assert "\x1b" not in told, shown
             shutil.rmtree(run.parent / "exported", ignore_errors=True)
-            if command == "resume" and unfinished:  # it may have gone on: begin again
-                kept = (run / name).read_bytes()
+            if command == "resume" and unfinished:  # it may have gone on, or set it aside: begin again
                 shutil.rmtree(run)
                 shutil.copytree(whole, run)
                 (run / name).write_bytes(kept)
@@ -194,9 +213,9 @@ def test_every_command_on_edited_runs(name: str, run: Path, headwork_command: An
 
 
 @pytest.mark.soak
-def test_every_command_on_an_edited_checkpoint(stopped: Any, tmp_path: Path, headwork_command: Any) -> None:
-    run = stopped(tmp_path / "run", 15)
-    Image.new("L", (8, 8), 90).save(tmp_path / "digit.png")
+def test_every_command_on_an_edited_checkpoint(run: Path, stopped: Any, headwork_command: Any) -> None:
+    shutil.rmtree(run)
+    stopped(run, 15)
     for name in ("state.json", "manifest.json"):
         place = step_folders(run)[-1].relative_to(run) / name
         print(attacked(run, place.as_posix(), headwork_command, 0.25, random.Random(3)))

@@ -11,7 +11,7 @@ from headwork.documents import blocks, number_format
 from headwork.documents.blocks import Document, select_matrix
 from headwork.documents.formulas import plain_formula
 from headwork.documents.renderer import Renderer
-from headwork.documents.style import PLAIN, Style, escape_controls
+from headwork.documents.style import PLAIN, Style
 
 MAX_TABLE_WIDTH, MAX_CELL_WIDTH = 160, 32  # characters; in a wider table, long cells wrap
 MAX_EXACT_WIDTH = 100  # characters; wider exact rows are listed cell by cell
@@ -26,8 +26,7 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
         lines = writer.wrapped(f"{document.title}: {document.about}")
         head = writer.with_bold("\n".join(lines), document.title)
     pieces = (piece.rstrip("\n") for piece in writer.render_blocks(document.blocks))
-    text = "\n\n".join(piece for piece in (head, *pieces) if piece) + "\n"
-    return escape_controls(text, colour=style.colour)
+    return "\n\n".join(piece for piece in (head, *pieces) if piece) + "\n"
 
 
 class Text(Renderer):

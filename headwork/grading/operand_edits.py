@@ -1,0 +1,116 @@
+"""Edits by which another input or step, or a part of it, stands in place of an operand of a step."""
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+from headwork.grading.step_graph import Changes, StepEdit, StepGraph, itself, transposed
+from headwork.numbers import HandTensor
+from headwork.numbers.operations import OPERATIONS, Node
+
+
+def other_operands(graph: StepGraph) -> Iterator[StepEdit]:
+    """Another input or earlier step in place of one, everywhere or at one place; two that change places."""
+    cause, says = "{a}-for-{b}", "{a} stands where {b} belongs"
+    for label in graph.leaves:
+        right = graph.known[label]
+        if is_switch(right) and label in graph.case.options:
+            continue
+        places = [
+            (number, place)
+            for number, tensor in enumerate(graph.operations)
+            for place, operand in enumerate(tensor.node.operands)
+            if operand.label == label
+        ]
+        for other, tensor in graph.known.items():
+            if other == label or is_switch(tensor):
+                continue
+            words, charge = {"a": tensor, "b": right}, exchanged(other, label)
+            # a stride is rarely taken for a size
+            cost = 1 if (label in graph.case.options) == (other in graph.case.options) else 2
+            if tensor.shape == right.shape:
+                yield StepEdit(cause, says, {label: other}, words, cost, charge)
+                for number, place in places if len(places) > 1 else ():
+                    part = with_operand(graph.operations[number], place, other)
+                    yield StepEdit(cause, says, {number: part}, words, cost, charge)
+            if tensor.shape[::-1] == right.shape and len(right.shape) == 2:
+                turned = "the transpose of {a} stands where {b} belongs"
+                yield StepEdit(cause, turned, {label: transposed(other)}, words, 2, charge)
+    yield from _rows_of_turns(graph)
+    for label in graph.leaves:
+        for inner in (x for x in graph.between if x.shape == graph.known[label].shape):
+            words = {"a": inner, "b": graph.known[label]}
+            charge = exchanged(inner.node.operands[0].label, label)
+            yield StepEdit("{a}-for-{b}", says, {label: inner}, words, 2, charge)
+    for group in graph.roles:
+        for other in (group[0], group[-1]):
+            changes: Changes = {label: other for label in group if label != other}
+            words = {"a": graph.known[other]}
+            yield StepEdit("{a}-each-time", "{a} is used each time", changes, words, 2)
+    for first, second in combinations(graph.leaves, 2):
+        words = {"a": graph.known[first], "b": graph.known[second]}
+        if words["a"].shape == words["b"].shape:
+            changes = {first: second, second: first}
+            says, charge = "{a} and {b} change places", exchanged(first, second)
+            yield StepEdit("{a}-and-{b}-swapped", says, changes, words, 1.2, charge)
+
+
+def _rows_of_turns(graph: StepGraph) -> Iterator[StepEdit]:
+    """A token's row of an input in place of what a turn has worked out: k_t for c_t."""
+    turns = {label: label.split("/")[0].removeprefix("step ") for label in graph.leaves if "/" in label}
+    turns = {label: turn for label, turn in turns.items() if turn.isdigit()}
+    for other, tensor in graph.known.items() if turns else ():
+        found: dict[int | str, Any] = {
+            label: Node("getitem", (other,), {"key": slice(int(turn), int(turn) + 1)})
+            for label, turn in turns.items()
+            if graph.known[label].shape == (1, *tensor.shape[1:]) and int(turn) < (*tensor.shape, 0)[0]
+        }
+        for changes in [found, *({label: part} for label, part in found.items())] if found else ():
+            words = {"a": tensor, "b": graph.known[next(iter(changes))]}
+            says = "the row of {a} stands where {b} belongs" + (", each time" if len(changes) > 1 else "")
+            yield StepEdit("row-of-{a}-for-{b}", says, changes, words, 2)
+
+
+def is_switch(tensor: HandTensor) -> bool:
+    """Whether it is a number such as "with biases: 1", which nobody takes for another."""
+    return tensor.shape == () and float(tensor.array) in (0.0, 1.0)
+
+
+def role(label: str) -> str:
+    return label.rpartition("/")[2]
+
+
+def exchanged(*labels: str) -> str:
+    """The charge of one operand in place of another: the same mistake the other way round."""
+    return " and ".join(sorted(map(role, labels)))
+
+
+def in_a_part(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+    """Another input or step where only a part of one is read: k_t for q_t, above the quotient only."""
+    for place, operand in enumerate(tensor.node.operands):
+        below = operand
+        while not below.label and below.node.operands and OPERATIONS[below.node.operation].rearranges:
+            below = below.node.operands[0]
+        if below.label in (operand.label, "") or below.label not in graph.known:
+            continue
+        for other, known in graph.known.items():
+            if other != below.label and known.shape == below.shape and not is_switch(known):
+                part = with_operand(tensor, place, _instead_of(operand, below, other))
+                words, charge = {"a": known, "b": below}, exchanged(other, below.label)
+                yield StepEdit(
+                    "{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, 1, charge
+                )
+
+
+def _instead_of(tensor: HandTensor, below: HandTensor, label: str) -> Any:
+    """What is read of one tensor, read of another one."""
+    if tensor is below:
+        return label
+    operands = tensor.node.operands
+    return tensor.node._replace(operands=(_instead_of(operands[0], below, label), *operands[1:]))
+
+
+def with_operand(tensor: HandTensor, place: int, part: Any) -> Node:
+    """An operation with another operand at one place."""
+    node = itself(tensor)
+    return node._replace(operands=(*node.operands[:place], part, *node.operands[place + 1 :]))
