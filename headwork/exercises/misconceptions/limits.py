@@ -199,10 +199,6 @@ def every_key_moved(run: RunView) -> Any:
     return _scores_with(run, run.delta.sum(0))
 
 
-def change_subtracted(run: RunView) -> Any:
-    return _scores_with(run, -run.delta)
-
-
 def keys_for_values_throughout(run: RunView) -> Any:
     return _keys_averaged(run)
 
