@@ -52,7 +52,7 @@ def detect(exercise: Exercise) -> Detection:
     undetected: list[str] = []
     runs: dict[str, Steps] = {}
     for mistake in applicable(exercise.case, exercise.key):
-        steps = run_with_mistakes(exercise.case, mistake)
+        steps = run_with_mistakes(exercise.case, mistake) if mistake.chosen_for else None
         if steps is None:
             continue
         path = first_change(exercise, steps, within)

@@ -70,8 +70,9 @@ def _mistakes(case: Case, wrong: WrongStep, *, strict: bool) -> list[Cause]:
             met = wrong.matches(value) if strict else _matches_within_rounding(case, wrong, mistake, value)
             if slug not in causes and met:
                 evidence = _evidence(case, mistake, wrong, base)
-                bits = mistake.rarity
-                causes[slug] = Cause(slug, mistake.sentence, evidence, wrong.path, charge=slug, bits=bits)
+                causes[slug] = Cause(
+                    slug, mistake.sentence, evidence, wrong.path, charge=slug, bits=mistake.bits
+                )
     return list(causes.values())
 
 
@@ -79,13 +80,13 @@ def _mistakes_anew(case: Case, wrong: WrongStep) -> list[Cause]:
     """Mistakes of a step worked out from the inputs, although the steps before it were written otherwise."""
     mistakes = [mistake for mistake, value in _changes(case, wrong, {}) if wrong.matches(value)]
     evidence = "worked out from the inputs anew, it gives your numbers"
-    return [Cause(m.slug, m.sentence, evidence, wrong.path, charge=m.slug, bits=m.rarity) for m in mistakes]
+    return [Cause(m.slug, m.sentence, evidence, wrong.path, charge=m.slug, bits=m.bits) for m in mistakes]
 
 
 def _changes(case: Case, wrong: WrongStep, base: Steps) -> Iterator[tuple[Misconception, Array]]:
     """The mistakes that change this step when continued from these earlier steps, with their values."""
     right = case.run(base)
-    for mistake in applicable(case, right):
+    for mistake in applicable(case, (path for path in right if path not in base)):
         steps = run_with_mistakes(case, mistake, replacing=base)
         value = steps.get(wrong.path) if steps else None
         if value is not None and not same_values(value, right[wrong.path], 2 * 10.0**-wrong.digits):
@@ -118,7 +119,7 @@ def _pairs(case: Case, wrong: WrongStep) -> list[Cause]:
     """Two mistakes at once."""
     causes: dict[frozenset[str], Cause] = {}
     for base in wrong.bases:
-        singles = [mistake for mistake, _ in _changes(case, wrong, base) if mistake.rarity < COMMON]
+        singles = [mistake for mistake, _ in _changes(case, wrong, base) if mistake.bits < COMMON]
         for first, second in permutations(singles, 2):
             pair = frozenset((first.slug, second.slug))
             steps = None if pair in causes else run_with_mistakes(case, first, second, replacing=base)
