@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions import attention_parts, layers, limits, linear, positions, weights
+from headwork.exercises.misconceptions import attention_parts, formula_parts
 
 FUNCTIONS: dict[str, Any] = {
     "abs": abs,
@@ -21,8 +21,7 @@ FUNCTIONS: dict[str, Any] = {
     "root": np.sqrt,
     "where": np.where,
 }
-PARTS = (attention_parts, layers, limits, linear, positions, weights)
-HELPERS = {name: part for module in PARTS for name, part in vars(module).items()}
+HELPERS = {name: part for module in (attention_parts, formula_parts) for name, part in vars(module).items()}
 HEIGHTS, WIDTHS = ("down", "output height"), ("across", "output width")
 SIDES = dict.fromkeys(HEIGHTS, "height") | dict.fromkeys(WIDTHS, "width")
 

@@ -1,10 +1,36 @@
-"""Mistakes in normalisation, residuals and the feed-forward layer."""
+"""Mistakes in positions, normalisation, residuals and the feed-forward layer."""
 
 from typing import Any
 
 import numpy as np
 
 from headwork.exercises.case import RunView
+
+
+# --- positions --------------------------------------------------------------------------------------
+def sine_and_cosine_swapped(run: RunView) -> Any:
+    return run.current.reshape(len(run.current), -1, 2)[..., ::-1].reshape(run.current.shape)
+
+
+def exponent_without_two(run: RunView) -> Any:
+    return run.current**0.5
+
+
+def column_for_pair(run: RunView) -> Any:
+    return run.current**2
+
+
+def frequencies_rising(run: RunView) -> Any:
+    return 1 / run.current
+
+
+def positions_from_one(run: RunView) -> Any:
+    return {"places": run.places + 1}
+
+
+def degrees_for_radians(run: RunView) -> Any:
+    angles = np.deg2rad(run.angles)
+    return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(run.current.shape)
 
 
 # --- normalisation ----------------------------------------------------------------------------------
@@ -80,18 +106,3 @@ def second_bias_forgotten(run: RunView) -> Any:
 
 def output_activated(run: RunView) -> Any:
     return np.maximum(run.current, 0)
-
-
-def _each(function: Any) -> Any:
-    """A function of each row of what is normalised."""
-    return lambda run: function(_rows(run))[:, None]
-
-
-def _normalised(rows: Any) -> Any:
-    deviations = rows.std(-1, keepdims=True)
-    return (rows - rows.mean(-1, keepdims=True)) / np.where(deviations == 0, 1, deviations)
-
-
-def _bias_per_token(run: RunView, products: Any, bias: Any) -> Any:
-    """The bias added down the columns, which needs as many tokens as it has numbers, or fewer."""
-    return products + bias[: len(products), None] if len(products) <= len(bias) else None

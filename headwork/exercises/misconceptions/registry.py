@@ -15,16 +15,12 @@ from headwork.exercises.misconceptions import (
     formulas,
     heads,
     layers,
-    limits,
-    linear,
-    positions,
     recurrence,
-    weights,
 )
 from headwork.files import load_package_toml
 
 RARER = 0.5  # bits, of a formula, than a mistake that exercises are drawn to show
-MODULES = (attention, convolution, counts, heads, layers, limits, linear, positions, recurrence, weights)
+MODULES = (attention, convolution, counts, heads, layers, recurrence)
 
 
 @dataclass(frozen=True)
