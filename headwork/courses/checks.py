@@ -20,6 +20,7 @@ from headwork.courses.variables import value_text
 from headwork.errors import format_shape, unknown_name
 from headwork.exercises.exercise import Exercise
 from headwork.grading.marking import grade
+from headwork.grading.wrong_step import BUT_FOR_A_SLIP
 from headwork.mechanisms import attention, softmax
 from headwork.numbers import HandTensor
 
@@ -173,6 +174,7 @@ def _cause(name: str, arguments: Arguments, result: Any) -> str:
         exercise = _exercise(name, arguments, count)
         (step,) = grade(exercise, dict.fromkeys(exercise.points, value_text(result.round(count)))).steps
         sentences = [cause.sentence for cause in step.causes if cause.slug not in NOT_A_CAUSE]
+        sentences = [text for text in sentences if BUT_FOR_A_SLIP not in text]  # code makes no slips
     return "; or ".join(sentences) + "." if sentences else ""
 
 

@@ -14,6 +14,8 @@ from headwork.grading.answers import Entries, mismatches, tolerance
 PARTS, GRID = (1, 2, 3, 4, 6, 8, 12), 2e-3  # numbers that are all thirds or quarters say less
 TYPICAL = 5.0  # bits of a slip by one, by the sign; by more it is rarer
 
+BUT_FOR_A_SLIP = "but for a slip in"  # of a cause that gives every wrong number except one
+
 
 @dataclass(frozen=True)
 class Cause:
@@ -121,7 +123,7 @@ class Target:
             return ""
         near = self._near(value)
         if near.size - near.sum() == 1 and self.wrong.cells.sum() > 2 and self.wrong.cells[~near].all():
-            return f"but for a slip in [{','.join(str(int(i)) for i in np.argwhere(~near)[0])}]"
+            return f"{BUT_FOR_A_SLIP} [{','.join(str(int(i)) for i in np.argwhere(~near)[0])}]"
         return next((where for where, cells in self.places if near[cells].all()), "")
 
     @cached_property
