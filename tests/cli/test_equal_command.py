@@ -71,8 +71,8 @@ def test_sides_that_differ_are_exit_1(run, monkeypatch):
         (("softmax-argmax", "--as", "docx"), "unknown --as 'docx'"),
     ],
 )
-def test_what_is_malformed_is_told_on_stderr(run, arguments, description):
+def test_what_is_malformed_is_told_on_stderr(run, arguments, words):
     code, out, err = run(*arguments)
     assert code == 2
     assert out == ""
-    assert description in err
+    assert words in err

@@ -120,7 +120,7 @@ def test_our_models_give_the_same_on_numpy_and_on_torch():
     assert np.allclose(relevance(on_torch)["occlusion"], relevance(on_numpy)["occlusion"], atol=1e-5)
     for one, other in zip(on_torch.score_lost_per_head, on_numpy.score_lost_per_head, strict=True):
         assert np.allclose(one, other, atol=1e-5)
-    assert np.allclose(on_torch.positions, on_numpy.positions, atol=1e-5)
+    assert np.allclose(on_torch.position_similarity, on_numpy.position_similarity, atol=1e-5)
 
 
 def test_positions_before_training_are_like_none():
