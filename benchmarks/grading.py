@@ -112,9 +112,9 @@ class Wrong:
 
 
 def mistaken_answers(exercise: Exercise, digits: int, *, short: bool = False) -> Iterator[Wrong]:
-    """Each known mistake that changes the numbers by more than rounding can hide."""
+    """Each known mistake that exercises are drawn to show, if it changes more than rounding can hide."""
     for mistake in applicable(exercise.case, exercise.key):
-        steps = run_with_mistakes(exercise.case, mistake)
+        steps = run_with_mistakes(exercise.case, mistake) if mistake.chosen_for else None
         path = first_change(exercise, steps, 2 * 10.0**-digits) if steps else None
         if steps and path and all(np.isfinite(steps[p]).all() for p in exercise.asked):
             yield Wrong(exercise, texts(exercise, steps, digits, short=short), path, mistake.slug)

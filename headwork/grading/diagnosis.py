@@ -69,7 +69,9 @@ def _mistakes(case: Case, wrong: WrongStep, *, strict: bool) -> list[Cause]:
             met = wrong.matches(value) if strict else _matches_within_rounding(case, wrong, mistake, value)
             if slug not in causes and met:
                 evidence = _evidence(case, mistake, wrong, base)
-                causes[slug] = Cause(slug, mistake.sentence, evidence, wrong.path, charge=slug)
+                causes[slug] = Cause(
+                    slug, mistake.sentence, evidence, wrong.path, charge=slug, bits=mistake.bits
+                )
     return list(causes.values())
 
 
@@ -77,13 +79,13 @@ def _mistakes_anew(case: Case, wrong: WrongStep) -> list[Cause]:
     """Mistakes of a step worked out from the inputs, although the steps before it were written otherwise."""
     mistakes = [mistake for mistake, value in _changes(case, wrong, {}) if wrong.matches(value)]
     evidence = "worked out from the inputs anew, it gives your numbers"
-    return [Cause(m.slug, m.sentence, evidence, wrong.path, charge=m.slug) for m in mistakes]
+    return [Cause(m.slug, m.sentence, evidence, wrong.path, charge=m.slug, bits=m.bits) for m in mistakes]
 
 
 def _changes(case: Case, wrong: WrongStep, base: Steps) -> Iterator[tuple[Misconception, Array]]:
     """The mistakes that change this step when continued from these earlier steps, with their values."""
     right = case.run(base)
-    for mistake in applicable(case, right):
+    for mistake in applicable(case, (path for path in right if path not in base)):
         steps = run_with_mistakes(case, mistake, replacing=base)
         value = steps.get(wrong.path) if steps else None
         if value is not None and not same_values(value, right[wrong.path], 2 * 10.0**-wrong.digits):

@@ -26,6 +26,7 @@ from headwork.numbers.operations import Node
 # How rare a mistake is, in bits, by its cost; an authored one; what nobody lists, and a slip, which one wrong
 # number among many mostly is.
 LEAST_BITS, COST_BITS, AUTHORED, UNLISTED, SLIP = 1.0, 3.0, 3.5, 3.0, 1.0
+UNTHOUGHT = 1.5  # where sizes are counted: formulas that make sense stand in formulas.toml, others are rarer
 RARE = 8.0  # formulas that nobody listed are tried beside an edit that is rarer
 PARTLY_BITS = 8.0  # to make a mistake in some rows only
 RERUN_BITS = 3.0  # to work a step out from the inputs, not from the steps before it
@@ -65,12 +66,13 @@ def search(
         whole_way = step_graph(case, wrong.path, {})
         anew_found = _single(whole_way, target, False, most=2)[0] if whole_way else []
         matches = [replace(match, bits=match.bits + RERUN_BITS) for match in anew_found]
-        authored = [replace(cause, bits=RERUN_BITS) for cause in anew()]
+        authored = [replace(cause, bits=cause.bits + RERUN_BITS) for cause in anew()]
     if not matches and not authored:
         matches = next(filter(None, (_formulas(graph, target) for graph in graphs)), [])
     different, known = _different(case, sorted(matches, key=lambda match: match.bits), authored)
     candidates = [replace(cause, bits=AUTHORED + cause.bits) for cause in authored]
-    candidates += _causes(case, wrong, different)
+    rarer = UNTHOUGHT if _counted(case) else 0.0
+    candidates += [replace(cause, bits=cause.bits + rarer) for cause in _causes(case, wrong, different)]
     beside = [replace(cause, doubt="beside") for cause in _causes(case, wrong, known)]
     return _likeliest(target, candidates, beside, _counted(case))
 

@@ -10,7 +10,7 @@ from headwork.documents.number_format import number_text
 from headwork.files import load_package_toml
 from headwork.note import Mechanism
 from headwork.numbers import HandTensor
-from headwork.numbers.arithmetic import Expression, Number, apply, to_text
+from headwork.numbers.arithmetic import Expression, Number, expression, to_text
 from headwork.numbers.operations import OPERATIONS
 
 LONGEST = 44  # a longer formula is not written out
@@ -84,11 +84,11 @@ class Wording:
             below = node.operands[0]
             if not below.label and below.node.operation == "transpose" and below.node.options == node.options:
                 return self._tree(below.node.operands[0])
-            return apply("power", self._tree(below), Number("T"))
+            return expression("power", self._tree(below), Number("T"))
         if OPERATIONS[node.operation].rearranges or node.operation == "to":
             return self._tree(node.operands[0])
         parts = [self._tree(operand) for operand in node.operands]
-        return apply(KINDS.get(node.operation, FUNCTIONS.get(node.operation, node.operation)), *parts)
+        return expression(KINDS.get(node.operation, FUNCTIONS.get(node.operation, node.operation)), *parts)
 
 
 def _number(array: Any) -> str:

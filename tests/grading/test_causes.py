@@ -11,10 +11,12 @@ import pytest
 
 from benchmarks.grading import judge_answer, mistaken_answers, slipped_answers, texts
 from headwork.exercises import Exercise, generate
+from headwork.exercises.checking import detect
 from headwork.exercises.generation import EXERCISE_KINDS
 from headwork.exercises.misconceptions import (
     MISCONCEPTIONS,
     applicable,
+    registry,
     run_with_mistakes,
     same_values,
 )
@@ -184,3 +186,77 @@ def test_a_table_of_one_cell_is_read() -> None:
         path: f"| {value.item():g} |" for path, value in exercise.key.items() if path in exercise.asked
     }
     assert grade(exercise, answers).all_right
+
+
+PLAUSIBLE: dict[str, tuple[str, dict[str, object], str, str, str]] = {
+    "every-pixel-and-class-token": (
+        "patch-counts",
+        {"height": 64, "width": 208, "patch": 16, "channels": 4, "class_token": 1},
+        "tokens",
+        "13313",
+        "every pixel is counted",
+    ),
+    "half-kernel": (
+        "output-size",
+        {"size": 7, "kernel": 7, "stride": 3, "padding": 2},
+        "span",
+        "8",
+        "half of the kernel",
+    ),
+    "one-weight": (
+        "sharing-counts",
+        {"size": 34, "kernel": 3, "stride": 2, "padding": 3},
+        "shared",
+        "1",
+        "one weight is counted",
+    ),
+    "heads-not-joined-heads-first": (
+        "head-shapes",
+        {"batch": 1, "tokens": 13, "width": 192, "heads": 12},
+        "joined",
+        "1 12 13 16",
+        "the heads are not joined",
+    ),
+    "feed-forward-added": (
+        "attention-parameters",
+        {"width": 128, "heads": 4, "biases": 1},
+        "total",
+        "197120",
+        "the feed-forward layer",
+    ),
+    "powers-of-both-weights": (
+        "recurrence-closed-form",
+        {"inputs": "-1 -2 1 2", "W_x": "-1", "W_h": "3"},
+        "powers",
+        "-27; 9; -3; 1",
+        "W_x is raised to the power too",
+    ),
+}
+
+
+@pytest.mark.parametrize("slug", list(PLAUSIBLE))
+def test_a_formula_that_makes_sense_is_told_before_a_coincidence(slug: str) -> None:
+    mechanism, given, step, written, sentence = PLAUSIBLE[slug]
+    steps = Exercise(mechanism, given).key
+    asked = list(steps)[: list(steps).index(step) + 1]
+    exercise = Exercise(mechanism, given, {}, dict.fromkeys(asked, 1))
+    answers = {**texts(exercise, steps, 4), step: written}
+    cause = grade(exercise, answers).step(step).causes[0]
+    assert (cause.slug, sentence in cause.sentence) == (slug, True)
+
+
+def test_exercises_are_not_chosen_by_formulas() -> None:
+    formulas = {slug for slug, mistake in MISCONCEPTIONS.items() if not mistake.chosen_for}
+    detection = detect(generate("patch-counts", 1))
+    assert formulas
+    assert not formulas & {*detection.detected, *detection.undetected}
+
+
+def test_no_two_mistakes_have_one_name() -> None:
+    folder = Path(registry.__file__)
+    tables = [
+        tomllib.loads(folder.with_name(name).read_text("utf-8"))
+        for name in ("formulas.toml", "misconceptions.toml")
+    ]
+    formulas = [slug for group in tables[0].values() for slug in group["formulas"]]
+    assert len(MISCONCEPTIONS) == len(formulas) + len(tables[1]) - 1  # less the groups of mechanisms

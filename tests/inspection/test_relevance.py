@@ -132,7 +132,7 @@ def test_positions_before_training_are_like_none():
     zeros = {**saved.parameters, name: 0 * saved.parameters[name]}
     model = OwnModel(replace(saved, parameters=zeros), torch=False)
     with np.errstate(all="raise"):
-        assert not model.positions.any()
+        assert not model.position_similarity.any()
 
 
 def test_gradients_of_our_models_are_those_of_attention_of():

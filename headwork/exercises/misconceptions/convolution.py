@@ -38,6 +38,19 @@ def convolution_bias_forgotten(run: RunView) -> Any:
     return {"bias": None} if run.has("bias") else None
 
 
+def window_over_the_end(run: RunView) -> Any:
+    ends = [(0, 0)] * (run.signal.ndim - 1) + [(0, run.stride)]
+    return {"signal": np.pad(run.signal, ends)}
+
+
+def last_tap_unread(run: RunView) -> Any:
+    return {"kernel": run.kernel[..., :-1]} if run.kernel.shape[-1] > 2 else None
+
+
+def moved_by_its_length(run: RunView) -> Any:
+    return {"stride": run.kernel.shape[-1]} if run.stride != run.kernel.shape[-1] else None
+
+
 def toeplitz_transposed(run: RunView) -> Any:
     return run.current.T
 

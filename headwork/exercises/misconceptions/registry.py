@@ -12,12 +12,14 @@ from headwork.exercises.misconceptions import (
     attention_parts,
     convolution,
     counts,
+    formulas,
     heads,
     layers,
     recurrence,
 )
 from headwork.files import load_package_toml
 
+RARER = 0.5  # bits, of a formula, than a mistake that exercises are drawn to show
 MODULES = (attention, convolution, counts, heads, layers, recurrence)
 
 
@@ -25,14 +27,18 @@ MODULES = (attention, convolution, counts, heads, layers, recurrence)
 class Misconception:
     """One known mistake: its sentence, the mechanisms that it is made on, and what it changes.
 
-    ``evidence`` says what shows it, from the student's step and the run.
+    ``evidence`` says what shows it, from the student's step and the run; ``bits`` how much rarer it is than a
+    common one. Exercises are drawn so that it shows where it is ``chosen_for``: to add such a one changes
+    what is drawn.
     """
 
     slug: str
     sentence: str
     on: tuple[str, ...]
     edit: Edit
-    evidence: Callable[[Any, RunView], str] | None
+    evidence: Callable[[Any, RunView], str] | None = None
+    bits: float = 0.0
+    chosen_for: bool = True
 
 
 def _read_misconceptions() -> dict[str, Misconception]:
@@ -46,11 +52,24 @@ def _read_misconceptions() -> dict[str, Misconception]:
         on = tuple(mechanism for name in entry["on"] for mechanism in groups.get(name, [name]))
         edit = Edit(steps=dict.fromkeys(entry["at"], change)) if "at" in entry else Edit(change)
         evidence = getattr(attention_parts, entry["evidence"]) if "evidence" in entry else None
-        known[slug] = Misconception(slug, entry["sentence"], on, edit, evidence)
+        known[slug] = Misconception(
+            slug, entry["sentence"], on, edit, evidence, chosen_for=entry.get("chosen_for", True)
+        )
     return known
 
 
-MISCONCEPTIONS = _read_misconceptions()
+def _read_formulas() -> dict[str, Misconception]:
+    """Those of formulas.toml, each one formula at the steps of its group."""
+    known = {}
+    for group in load_package_toml(__file__, "formulas.toml").values():
+        for slug, (text, sentence, *bits) in group["formulas"].items():
+            edit = Edit(steps=dict.fromkeys(group["at"].split(", "), formulas.change(text)))
+            rarer = sum(bits) if bits else RARER
+            known[slug] = Misconception(slug, sentence, tuple(group["on"]), edit, None, rarer, False)
+    return known
+
+
+MISCONCEPTIONS = {**_read_misconceptions(), **_read_formulas()}
 
 
 def applicable(case: Case, steps: Iterable[str]) -> list[Misconception]:

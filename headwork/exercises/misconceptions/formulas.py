@@ -1,0 +1,72 @@
+"""Mistakes that are one formula each, as data: the formulas of ``formulas.toml``."""
+
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from headwork.exercises.case import RunView
+
+FUNCTIONS: dict[str, Any] = {
+    "abs": abs,
+    "arange": np.arange,
+    "ceil": np.ceil,
+    "len": len,
+    "max": max,
+    "root": np.sqrt,
+    "where": np.where,
+}
+HEIGHTS, WIDTHS = ("down", "output height"), ("across", "output width")
+SIDES = dict.fromkeys(HEIGHTS, "height") | dict.fromkeys(WIDTHS, "width")
+
+
+class Names(dict[str, Any]):
+    """The names in a formula: inputs, options and earlier steps of a run."""
+
+    def __init__(self, run: RunView) -> None:
+        super().__init__(shape=lambda *sizes: np.array(sizes, float))
+        self.run = run
+
+    def __missing__(self, name: str) -> Any:
+        if name in FUNCTIONS:
+            raise KeyError(name)
+        if name == "length":  # of what a step counts along
+            return getattr(self.run, SIDES.get(self.run.path, "size"))
+        if name == "span" and not self.run.has_step("span"):
+            return self["length"] + 2 * self["padding"] - self["kernel"]
+        if name == "newest":
+            return self["inputs"][self["time_step"]]
+        if name == "old":
+            before = self["time_step"] - 1
+            return self.run.recorded[f"step {before}/state"] if before >= 0 else self["h_0"]
+        if name in ("windows", "taps"):
+            return windows_and_taps(self.run)[name == "taps"]
+        if name == "exponents":
+            return np.arange(len(self["inputs"]))[::-1]
+        return getattr(self.run, name)
+
+
+def windows_and_taps(run: RunView) -> tuple[Any, Any]:
+    """The windows of a convolution, (output, channel, row, column), and the taps on one of them."""
+    image, kernel = run.image if run.has("image") else run.signal, run.kernel
+    rows = kernel.shape[-2] if run.has("image") else 1
+    ends = (run.padding if rows > 1 else 0, run.padding)
+    taps = kernel.reshape(-1, rows, kernel.shape[-1])
+    image = image.reshape(len(taps), -1 if rows > 1 else 1, image.shape[-1])
+    image = np.pad(image, ((0, 0), *((end, end) for end in ends)))
+    windows = sliding_window_view(image, taps.shape[1:], (1, 2))[:, :: run.stride, :: run.stride]
+    return np.moveaxis(windows, 0, 2).reshape(-1, *taps.shape), taps
+
+
+def change(text: str) -> Callable[[RunView], Any]:
+    """What a formula gives in a run; it is compiled when it is first needed."""
+    code: list[CodeType] = []
+
+    def value(run: RunView) -> Any:
+        if not code:
+            code.append(compile(text, "formulas.toml", "eval"))
+        return eval(code[0], FUNCTIONS, Names(run))
+
+    return value
