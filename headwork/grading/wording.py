@@ -69,6 +69,11 @@ class Wording:
             return _number(tensor.array)
         return WORDS.get(tensor.node.operation, "result").replace(" ", "-")
 
+    def _is_nothing(self, tensor: HandTensor) -> bool:
+        """Whether it is something less itself, which edits use for zeros of its shape."""
+        trees = [self._tree(operand) for operand in tensor.node.operands]
+        return tensor.node.operation == "subtract" and not tensor.label and trees[0] == trees[1]
+
     def _tree(self, tensor: HandTensor) -> Expression:
         """The tensor as a tree of whole tensors, each leaf a number that holds its symbol."""
         node = tensor.node
@@ -76,6 +81,8 @@ class Wording:
             return Number(self.symbol(tensor.label))
         if not node.operands:
             return Number(_number(tensor.array))
+        if node.operation == "add" and self._is_nothing(node.operands[0]):
+            return self._tree(node.operands[1])
         if node.operation == "constant":
             return Number(_number(np.asarray(node.options["value"])))
         if node.operation == "masked_fill":

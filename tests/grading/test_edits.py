@@ -117,7 +117,6 @@ FAMILIES = {
     "a factor too many": (COST, "scores", 10 * 10 * 6 * 6, "width-counted-twice"),
     "a factor missing": (COST, "convolution", 5 * 6 * 6, "tokens-left-out"),
     "a factor inside of the softmax": (ATTENTION, "weights", softmax(S / 8), "multiplied-by-beta"),
-    "the root before the sum": (LAYER, "deviation", np.abs(CENTRED).mean(-1)[:, None], "order-exchanged"),
     "a square taken for a double": (COST, "convolution", 5 * 10 * 2 * 6, "doubled-for-squared"),
     "one of several added": (COST, "convolution", 5 * 6 * 6 + 10, "added-for-multiplied"),
     "a later step": (LAYER, "mean", DEVIATION, "deviation-given"),
@@ -166,7 +165,7 @@ FAMILIES = {
     "one function of two operands": (
         ATTENTION,
         "scores",
-        Q / np.linalg.norm(Q, axis=-1)[:, None] @ (K / np.linalg.norm(K, axis=-1)[:, None]).T / 8,
+        (Q - Q.mean(-1)[:, None]) @ (K - K.mean(-1)[:, None]).T / 8,
         "other-formula",
     ),
     "a mask that is not asked for": (
