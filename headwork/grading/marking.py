@@ -99,7 +99,12 @@ class Marker:
         self.entries[path] = entries = readings[0]
         if entries.shape != expected.shape:
             mark = self._wrong(path, entries, max_points)
-            if not entries.blank.any() and self._can_follow({**self.own, path: entries.values}):
+            as_many_axes = entries.values.ndim == self.key[path].ndim
+            if (
+                as_many_axes
+                and not entries.blank.any()
+                and self._can_follow({**self.own, path: entries.values})
+            ):
                 self._continue_from(path, entries, entries.values, right=False)
             return mark
         accepted: StepMark | None = None
