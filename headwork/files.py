@@ -3,7 +3,7 @@
 Whoever reads a file goes through ``open_file`` (or ``read_bytes``, ``read_text``, ``read_toml``): only
 regular files, so that no pipe blocks and no device is endless, and at most ``max_bytes``, checked before
 reading. In a folder that is ours (a run, a model, answers) the caller names it as ``root``: nothing below it
-may be a link. Whoever makes a file name of somebody's words asks ``file_name``.
+may be a link. ``file_name`` makes a file name of what a person typed.
 """
 
 import itertools

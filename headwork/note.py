@@ -67,15 +67,15 @@ class Step:
     ``{W_q}`` in a formula stands for the matrix as the convention applies it: ``W_q^\top`` where rows are
     multiplied by ``W x``; ``{memory}`` for the memory where there is one, else the tokens; ``{masked|S}`` for
     the symbol of the step ``masked`` where it is taken, else ``S``; ``block <`` in it for the block before.
-    ``columns`` is the formula with tokens as columns. ``when`` names the option or input without which the
-    step is not taken, or says when it is. ``step *`` in a name stands for any number.
+    ``column_formula`` is the one with tokens as columns. ``when`` names the option or input without which
+    the step is not taken, or says when it is. ``step *`` in a name stands for any number.
     """
 
     name: str
     symbol: str
     formula: str
     axes: str
-    columns: str = ""
+    column_formula: str = ""
     when: str = ""
 
     def matches(self, path: str) -> bool:
@@ -95,7 +95,7 @@ class Mechanism:
     option_types: Mapping[str, Any] = field(default_factory=dict)
     required: tuple[str, ...] = ()  # inputs and options that have no default
     # Makes one tree of its trained inputs, where it takes one.
-    gather: Callable[[Mapping[str, Any]], Any] | None = None
+    build_parameters: Callable[[Mapping[str, Any]], Any] | None = None
 
     @classmethod
     def of(cls, function: Callable[..., Any], *cards: Input | Step, **more: Any) -> "Mechanism":
@@ -116,15 +116,15 @@ class Mechanism:
 
     def run(self, values: Mapping[str, Any], note: Note = silent) -> Any:
         """The function of these inputs and options; parameters are gathered into the tree that it takes."""
-        if self.gather is None:
+        if self.build_parameters is None:
             return self.function(**values, note=note)
         trained = {c.name: values[c.name] for c in self.inputs if c.trained and c.name in values}
         others = {name: value for name, value in values.items() if name not in trained}
-        return self.function(**others, parameters=self.gather(trained), note=note)
+        return self.function(**others, parameters=self.build_parameters(trained), note=note)
 
     @property
     def has_sublayers(self) -> bool:
-        return self.gather is not None and any("/" in step.name for step in self.steps)
+        return self.build_parameters is not None and any("/" in step.name for step in self.steps)
 
     @property
     def about(self) -> str:
@@ -148,7 +148,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def mechanism(
-    *cards: Input | Step, registry: dict[str, Mechanism] = MECHANISMS, gather: Any = None
+    *cards: Input | Step, registry: dict[str, Mechanism] = MECHANISMS, build_parameters: Any = None
 ) -> Callable[[Function], Function]:
     """Register a function under its slug and return it unchanged.
 
@@ -156,7 +156,7 @@ def mechanism(
     """
 
     def register(function: Function) -> Function:
-        registered = Mechanism.of(function, *cards, gather=gather)
+        registered = Mechanism.of(function, *cards, build_parameters=build_parameters)
         registry[registered.slug] = registered
         return function
 
@@ -191,10 +191,10 @@ def steps_of(
         return pattern.sub(lambda match: (symbols or {})[match[0]], text).replace("{memory}", memory)
 
     def adapt(step: Step) -> Step:
-        symbol, formula, columns = map(renamed, (step.symbol, step.formula, step.columns))
+        symbol, formula, columns = map(renamed, (step.symbol, step.formula, step.column_formula))
         if always_x_W:
             formula, columns = MATRIX.sub(r"\1", formula), MATRIX.sub(r"\1^\\top", columns)
         path = f"{scope}/{step.name}" if scope else step.name
-        return replace(step, name=path, symbol=symbol, formula=formula, columns=columns)
+        return replace(step, name=path, symbol=symbol, formula=formula, column_formula=columns)
 
     return tuple(adapt(step) for step in get_mechanism(function.__name__).steps)

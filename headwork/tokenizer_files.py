@@ -21,7 +21,7 @@ from headwork.errors import InputError, truncate
 from headwork.files import load_package_toml
 
 MAX_TOKENIZER_BYTES = 100_000_000
-VOCABULARY = {"vocab": 300_000, "merges": 300_000, "added_tokens": 1000}  # may be long; other lists:
+MAX_LENGTHS = {"vocab": 300_000, "merges": 300_000, "added_tokens": 1000}  # may be long; other lists:
 MAX_LIST, MAX_STRING = 16, 1000
 MAX_MEMOISED = 2**17  # words, and characters, whose answer is kept
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(8192, 8203)))
@@ -51,9 +51,9 @@ def _check_lengths(node: Json) -> Json:
     """Refuse what would take much more time or memory than its file and its texts."""
     for name, value in node.items():
         strings = [name, *([value] if isinstance(value, str) else [])]
-        if name in VOCABULARY and isinstance(value, (dict, list)):
+        if name in MAX_LENGTHS and isinstance(value, (dict, list)):
             strings += map(str, value)
-        if isinstance(value, (dict, list)) and len(value) > VOCABULARY.get(name, MAX_LIST):
+        if isinstance(value, (dict, list)) and len(value) > MAX_LENGTHS.get(name, MAX_LIST):
             raise ValueError(f"{truncate(name, 100)} has {len(value):,} parts")
         if (longest := max(map(len, strings))) > MAX_STRING:
             raise ValueError(f"{truncate(name, 100)} has {longest:,} characters")
@@ -82,7 +82,7 @@ class PythonTokenizer:
         vocabulary: dict[str, int] = _get(model, "vocab", dict)
         added = _added_tokens(data.get("added_tokens") or [], vocabulary)
         self.token_ids = {**vocabulary, **added}
-        self.token_names = {number: name for name, number in self.token_ids.items()}
+        self.token_names = {token_id: name for name, token_id in self.token_ids.items()}
         self.prefix, self.suffix = _special_tokens(data.get("post_processor"))
         if not all(
             type(n) is int and 0 <= n < 2**31 for n in (*self.token_names, *self.prefix, *self.suffix)
@@ -93,7 +93,7 @@ class PythonTokenizer:
         self.normalizers = _normalizers(data.get("normalizer"))
         self.split, in_bytes = _pre_tokenizer(data.get("pre_tokenizer"))
         pieces, letter = _subword_model(model, vocabulary), BYTE_TO_CHAR.__getitem__
-        self.words = Memoised(lambda w: pieces("".join(map(letter, w.encode())) if in_bytes else w))
+        self.word_ids = Memoised(lambda w: pieces("".join(map(letter, w.encode())) if in_bytes else w))
         decoder = _type("decoder", data.get("decoder"), "null", "WordPiece", "ByteLevel")
         self.byte_level = decoder == "ByteLevel"
         truncation = data.get("truncation")
@@ -113,14 +113,14 @@ class PythonTokenizer:
                 continue
             for change in self.normalizers:
                 piece = change(piece)
-            ids.extend(chain.from_iterable(map(self.words.__getitem__, self.split(piece))))
+            ids.extend(chain.from_iterable(map(self.word_ids.__getitem__, self.split(piece))))
         if self.max_length is not None and not whole:
             del ids[max(0, self.max_length - len(self.prefix) - len(self.suffix)) :]
         return [*self.prefix, *ids, *self.suffix]
 
-    def token_text(self, number: int) -> str:
+    def token_text(self, token_id: int) -> str:
         """What a token stands for."""
-        name = self.token_names[number]
+        name = self.token_names[token_id]
         if not self.byte_level or not set(name) <= CHAR_TO_BYTE.keys():
             return name
         return bytes(CHAR_TO_BYTE[letter] for letter in name).decode(errors="replace")
@@ -150,7 +150,7 @@ def _type(name: str, part: Any, *known: str) -> str:
 
 
 def _check(part: Json, what: str, **known: tuple[Any, ...]) -> None:
-    """Refuse an option whose value is not a known one; the first is what it is by itself."""
+    """Refuse an option whose value is not a known one; the first is the default."""
     for name, values in known.items():
         if part.get(name, values[0]) not in values:
             raise ValueError(f"{what} with {name} {truncate(repr(part[name]), 100)} is unknown")
@@ -265,9 +265,9 @@ def _pre_tokenizer(part: Any) -> tuple[Callable[[str], list[str]], bool]:
 def _subword_model(part: Json, vocabulary: dict[str, int]) -> Callable[[str], Ids]:
     kind = _type("model", part, "WordPiece", "BPE", "WordLevel")
     if kind == "BPE":
-        token_names = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout")
+        null_options = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout")
         flags = ("fuse_unk", "byte_fallback", "ignore_merges")
-        _check(part, "BPE", **dict.fromkeys(token_names, (None,)), **dict.fromkeys(flags, (False,)))
+        _check(part, "BPE", **dict.fromkeys(null_options, (None,)), **dict.fromkeys(flags, (False,)))
         pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in _get(part, "merges", list)]
         merges = {
             (vocabulary[left], vocabulary[right]): (rank, vocabulary[left + right])

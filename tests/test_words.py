@@ -92,7 +92,7 @@ def test_a_page_uses_the_terms_of_the_field(path):
 
 def test_no_identifier_is_called_told_or_telling():
     name = re.compile(r"(^|_)(told|telling)(_|$)")
-    former = "headwork/training/run_folders.py"  # Result.told, for notebooks of before
+    former = "headwork/training/run_folders.py"  # Result.told, for older notebooks
     used = [
         f"{path.relative_to(ROOT)}:{token.start[0]}: {token.string}"
         for path in MODULES

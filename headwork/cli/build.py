@@ -69,7 +69,7 @@ def build(
 
 
 def _number(text: str, option: str) -> float:
-    from headwork.numbers.typed import SymbolInDecimals, read_number
+    from headwork.numbers.parsing import SymbolInDecimals, read_number
 
     try:
         return float(read_number(text))

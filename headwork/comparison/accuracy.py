@@ -20,7 +20,7 @@ from headwork.comparison.section import (
     new_panel,
     set_ticks,
 )
-from headwork.training.evaluation import CONFIDENCE, wilson_interval
+from headwork.training.evaluation import Z_95, wilson_interval
 
 MARGINS_APART = 1.5
 
@@ -58,7 +58,7 @@ def mean_accuracy(values: Sequence[float], count: int) -> Accuracy:
     """
     mean = float(np.mean(values))
     lower, upper = wilson_interval(mean, count)
-    between = CONFIDENCE * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    between = Z_95 * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
     return Accuracy(mean, math.hypot((upper - lower) / 2, between))
 
 

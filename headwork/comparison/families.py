@@ -22,11 +22,11 @@ from torch import Tensor, nn
 from headwork.errors import InputError
 from headwork.mechanisms import linear_attention_chunked, multi_head_linear_attention
 from headwork.mechanisms.attention import attend_per_head
-from headwork.mechanisms.definitions import Task, classifier_config
+from headwork.mechanisms.definitions import Modality, classifier_config
 from headwork.mechanisms.fused import FusedKernels
-from headwork.mechanisms.images import CELL_KINDS, convolution_parameters, recurrent_parameters
+from headwork.mechanisms.images import CELL_KINDS, convolution_specs, recurrent_specs
 from headwork.mechanisms.kernels import CellKind, Kernels
-from headwork.mechanisms.parameters import AttentionParameters, init_tree, map_tree
+from headwork.mechanisms.parameters import AttentionParameters, map_tree, spec_tree
 from headwork.models import Model, model
 from headwork.note import silent
 from headwork.numbers import OperationCount, ShapeTensor
@@ -109,7 +109,7 @@ def build_with_parameters(build: Callable[[int], Module], target: int) -> Module
     return build(size)
 
 
-def build_classifier(task: Task, family: Family, target: int, fields: Mapping[str, Any]) -> Model:
+def build_classifier(task: Modality, family: Family, target: int, fields: Mapping[str, Any]) -> Model:
     """A classifier of images or texts with about ``target`` parameters and these fields of its config."""
     adjusted = "hidden" if family.kind == "attention" else "width"
 
@@ -140,11 +140,11 @@ class CountedKernels(Kernels):
 def layer_function(family: Family, width: int, kernels: Kernels, size: int = KERNEL) -> tuple[Any, Any]:
     """The function of a layer, and the tree of its parameters before they have numbers."""
     if family.kind == "convolution":
-        return kernels.convolution, convolution_parameters(width, width, size, size)
+        return kernels.convolution_relu, convolution_specs(width, width, size, size)
     if family.kind == "recurrence":
         cell = partial(kernels.recurrent, cell=family.cell)
-        return cell, recurrent_parameters(width, width, family.cell)
-    return partial(kernels.attention, heads=1), init_tree(AttentionParameters, width=width)
+        return cell, recurrent_specs(width, width, family.cell)
+    return partial(kernels.attention, heads=1), spec_tree(AttentionParameters, width=width)
 
 
 def input_shape(family: Family, n: int, d: int) -> tuple[int, ...]:

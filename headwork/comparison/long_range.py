@@ -28,10 +28,10 @@ from headwork.documents import Figure, Table
 from headwork.mechanisms import recurrence
 from headwork.mechanisms.configs import TransformerConfig
 from headwork.mechanisms.fused import FUSED
-from headwork.mechanisms.images import head_parameters, recurrent_layer, recurrent_layer_parameters
-from headwork.mechanisms.parameters import TableParameters, init_tree
-from headwork.mechanisms.texts import token_convolution_parameters, token_convolutions
-from headwork.mechanisms.transformer import add_positions, encoder, encoder_parameters, position_parameters
+from headwork.mechanisms.images import classifier_head_specs, recurrent_layer, recurrent_layer_specs
+from headwork.mechanisms.parameters import TableParameters, spec_tree
+from headwork.mechanisms.texts import token_convolution_specs, token_convolutions
+from headwork.mechanisms.transformer import add_positions, encoder, encoder_specs, position_specs
 from headwork.models.model import Parameters
 from headwork.training.runs import threads
 
@@ -85,24 +85,24 @@ class LastTokenClassifier(nn.Module):
     def __init__(self, family: Family, size: int, max_length: int) -> None:
         super().__init__()
         width = WIDTH if family.kind == "attention" else size
-        self.embedding = Parameters(init_tree(TableParameters, row=SYMBOLS + 1, width=width))
+        self.embedding = Parameters(spec_tree(TableParameters, row=SYMBOLS + 1, width=width))
         self.positions: Parameters | None = None
         self.read: Callable[..., Tensor]
         template: Any
         if family.kind == "attention":
             # The other families know the order of the tokens anyway.
-            self.positions = Parameters(position_parameters("learned", max_length, width))
+            self.positions = Parameters(position_specs("learned", max_length, width))
             config = replace(ENCODER, hidden=size, attention=family.attention)
-            template = encoder_parameters(config)
+            template = encoder_specs(config)
             self.read = lambda tree, vectors: encoder(tree, config, vectors, kernels=FUSED)
         elif family.kind == "convolution":
-            template = token_convolution_parameters(width, 2, TAPS)
+            template = token_convolution_specs(width, 2, TAPS)
             self.read = partial(token_convolutions, kernels=FUSED)
         else:
-            template = recurrent_layer_parameters(width, width, family.cell, both=False)
+            template = recurrent_layer_specs(width, width, family.cell, bidirectional=False)
             self.read = partial(recurrent_layer, cell=family.cell, kernels=FUSED)
         self.body = Parameters(template)
-        self.head = Parameters(head_parameters(width, SYMBOLS))
+        self.head = Parameters(classifier_head_specs(width, SYMBOLS))
 
     def embed(self, tokens: Tensor) -> Tensor:
         return FUSED.embed(self.embedding.table, tokens)

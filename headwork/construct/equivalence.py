@@ -20,7 +20,7 @@ from headwork.files import load_package_toml
 from headwork.note import Input, Mechanism, Step, get_mechanism, silent
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.limits import limit
-from headwork.numbers.typed import read_number, read_tensor
+from headwork.numbers.parsing import read_number, read_tensor
 from headwork.readings import Trace, recorder
 from headwork.readings.assembling import assemble
 from headwork.readings.trace_document import trace_data

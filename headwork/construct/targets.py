@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.errors import HeadworkError, InputError, TooLarge, check_known, format_shape
-from headwork.numbers.typed import read_tensor
+from headwork.numbers.parsing import read_tensor
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

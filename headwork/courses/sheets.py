@@ -60,7 +60,7 @@ class Sheet:
 def read_course(path: str | Path) -> Course:
     """A course file: title, secret, and [[exercise]] tables with kind (and difficulty, points) or file."""
     data = read_toml(path)
-    exercise_files.check_known("entry", data, ("title", "secret", "exercise", *SETTINGS), str(path))
+    exercise_files.check_all_known("entry", data, ("title", "secret", "exercise", *SETTINGS), str(path))
     secret = data.get("secret", "")
     if not isinstance(secret, str) or len(secret) < MIN_SECRET_LENGTH:
         raise InputError(
@@ -77,16 +77,16 @@ def read_course(path: str | Path) -> Course:
     check_count(parts, path)
     for number, part in enumerate(parts, 1):
         where = f"{path}, exercise {number}"
-        exercise_files.check_known("entry", part, EXERCISE_ENTRIES, where)
+        exercise_files.check_all_known("entry", part, EXERCISE_ENTRIES, where)
         exercise_files.read_integer(part, "difficulty", 1, where)
         points = part.get("points", 1)
         exercise_files.read_points(points if isinstance(points, Mapping) else {"the exercise": points}, where)
         if ("kind" in part) == ("file" in part):
             raise InputError(f"{where}: expected either a kind or a file.")
         if "kind" in part:
-            exercise_files.check_known("kind of exercise", [part["kind"]], kind_slugs(), where)
+            exercise_files.check_all_known("kind of exercise", [part["kind"]], kind_slugs(), where)
     settings = {name: data[name] for name in SETTINGS if name in data}
-    exercise_files.check_known(
+    exercise_files.check_all_known(
         "rounding", [settings.get("rounding", "free")], exercise_files.ROUNDING, str(path)
     )
     exercise_files.read_integer(settings, "digits", 4, str(path), maximum=exercise_files.MAX_DIGITS)
@@ -169,7 +169,7 @@ def _points(exercise: Exercise, part: Mapping[str, Any], where: str) -> dict[str
     points = part["points"]
     if isinstance(points, Mapping):
         known = list(exercise.asked) if exercise.is_challenge else list(exercise.trace.steps)
-        exercise_files.check_known(f"step of {exercise.mechanism}", points, known, where)
+        exercise_files.check_all_known(f"step of {exercise.mechanism}", points, known, where)
         return exercise_files.read_points(points, where)
     if not exercise.max_points:
         raise InputError(f"{where}: {part['file']} gives no step a point. Give one there.")

@@ -46,8 +46,8 @@ def gunzip(data: bytes, max_bytes: int, name: str) -> bytes:
         raise UnreadableError(f"{name} is damaged: {error}") from None
 
 
-def wheel_member(path: Path, member: str, max_bytes: int) -> bytes:
-    """One member of a wheel (a zip file)."""
+def zip_member(path: Path, member: str, max_bytes: int) -> bytes:
+    """One member of a zip file, such as a wheel."""
     try:
         with zipfile.ZipFile(path) as archive:
             size = archive.getinfo(member).file_size

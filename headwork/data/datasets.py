@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.data.splits import TEST_SEED, VALIDATION, Indices, hold_out
+from headwork.data.splits import TEST_SEED, VALIDATION_STREAM, Indices, hold_out
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Dataset(Generic[Split]):
             )
         if isinstance(validation, float | int):
             total = len(training.labels)
-            rest, held = hold_out(training.labels, validation, seed, VALIDATION, contiguous=contiguous)
+            rest, held = hold_out(training.labels, validation, seed, VALIDATION_STREAM, contiguous=contiguous)
             validation, training = training.at(held), training.at(rest)
             how = f"held out by class{', in one stretch each' if contiguous else ''} with seed {seed}"
             count = f"{len(held):,} of the {total:,} training {cls.noun}, {how}"

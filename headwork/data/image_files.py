@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.data.archives import DAMAGED_ZIP, UnreadableError, wheel_member
+from headwork.data.archives import DAMAGED_ZIP, UnreadableError, zip_member
 from headwork.data.datasets import ImageSplit
 from headwork.data.text_files import MAX_CLASSES
 from headwork.errors import InputError, TooLarge, unknown_name
@@ -147,7 +147,7 @@ def _npy_array(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[An
     """The values of an array, of which no more is unpacked than its header promises."""
     size = math.prod(shape) * dtype.itemsize
     with _damaged_npz(path):
-        member = BytesIO(wheel_member(path, f"{name}.npy", size + MAX_NPY_HEADER))
+        member = BytesIO(zip_member(path, f"{name}.npy", size + MAX_NPY_HEADER))
         values: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
         return values
 
@@ -317,7 +317,7 @@ def _open_image(path: Path) -> "Image":
             image = Image.open(path, formats=FORMATS)
     except Image.DecompressionBombError:
         raise TooLarge(
-            f"{path}: enormous; at most {MAX_PIXELS:,} pixels are decoded. Make it smaller."
+            f"{path}: too large; at most {MAX_PIXELS:,} pixels are decoded. Make it smaller."
         ) from None
     except InputError:
         raise

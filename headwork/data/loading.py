@@ -21,7 +21,7 @@ from headwork.data.text_files import SUFFIXES, class_names, labelled_rows, text_
 from headwork.errors import InputError, unknown_name
 
 Review = tuple[str, int]  # text and label
-Set = TypeVar("Set", Images, Texts)
+DatasetT = TypeVar("DatasetT", Images, Texts)
 
 
 def load(
@@ -86,7 +86,9 @@ def load_texts(name: str | Path, **options: Any) -> Texts:
     return _load_only(Texts, "images", "imdb or rotten-tomatoes", name, options)
 
 
-def _load_only(kind: type[Set], other: str, known: str, name: str | Path, options: dict[str, Any]) -> Set:
+def _load_only(
+    kind: type[DatasetT], other: str, known: str, name: str | Path, options: dict[str, Any]
+) -> DatasetT:
     """A set of one kind; one that is known to be of the other is refused before it is fetched."""
     entry = get_entry(name)
     data = None if entry and entry.kind == other else load(name, **options)

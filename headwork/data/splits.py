@@ -15,7 +15,7 @@ Indices = NDArray[np.int64]
 # Number of batches sorted by length together: few enough to keep the order random, enough to save padding.
 BATCHES_PER_BUCKET = 50
 TEST_SEED = 2017  # the same whatever the run's seed, so that no run trains on what another is tested with
-VALIDATION, BATCHES = 1, 2  # what a draw is for: the same seed draws differently for each
+VALIDATION_STREAM, BATCH_STREAM = 1, 2  # what a draw is for: the same seed draws differently for each
 
 
 def permutation(count: int, *seeds: int) -> Indices:
@@ -26,8 +26,8 @@ def permutation(count: int, *seeds: int) -> Indices:
     """
     if any(seed < 0 for seed in seeds):
         raise InputError(f"seed {min(seeds)}: expected a whole number, 0 or more.")
-    draw = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(list(seeds))))
-    return draw.permutation(count).astype(np.int64)
+    rng = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(list(seeds))))
+    return rng.permutation(count).astype(np.int64)
 
 
 def hold_out(
@@ -74,7 +74,7 @@ def batches(
     >>> [len(batch) for batch in batches(5, 2, seed=0, epoch=0)]
     [2, 2, 1]
     """
-    order = permutation(count, seed, BATCHES, epoch)
+    order = permutation(count, seed, BATCH_STREAM, epoch)
     if lengths is None:
         return _chunks(order, size)
     sizes = np.asarray(lengths)
@@ -84,7 +84,7 @@ def batches(
         for bucket in _chunks(order, size * BATCHES_PER_BUCKET)
         for batch in _chunks(bucket[np.argsort(sizes[bucket], kind="stable")], size)
     ]
-    return [cut[index] for index in permutation(len(cut), seed, BATCHES, epoch, 1)]
+    return [cut[index] for index in permutation(len(cut), seed, BATCH_STREAM, epoch, 1)]
 
 
 def batches_in_order(

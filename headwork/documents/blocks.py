@@ -48,7 +48,7 @@ class Badge:
 
 @dataclass(frozen=True)
 class BadgeRow:
-    """Badge words side by side in one cell of a table, all as narrow as a sign; names stand upright."""
+    """Badge words side by side in one cell of a table, each one character wide, its heading rotated."""
 
     marks: tuple[Badge, ...]
 
@@ -164,7 +164,7 @@ class Value:
     formula: str = ""
     axes: tuple[str, ...] = ()
     digits: int = 4
-    names: tuple[Any, ...] = ()  # that stand for its long exact numbers, each with its ``definition``
+    abbreviations: tuple[Any, ...] = ()  # of its long exact numbers, each with its ``definition``
     shown_with_step: bool = False  # a parameter of the next value
 
     @property

@@ -99,7 +99,7 @@ def formula_for(
     >>> formula_for(Step("query", "Q", "X {W_q}", "", "{W_q} X"), columns=False, convention="W x")
     'X W_q^\\top'
     """
-    formula = step.columns if columns and step.columns else step.formula
+    formula = step.column_formula if columns and step.column_formula else step.formula
     formula = formula.replace("{memory}", "X" if "memory" in missing else "M")
     block = re.search(r"block (\d+)/", path)
     scopes = [path[: end + 1] for end in range(-1, len(path)) if end < 0 or path[end] == "/"]

@@ -26,9 +26,9 @@ def decimal_value(value: Any) -> float | None:
     """A number, exact or not, as a float; None where symbols remain."""
     if not hasattr(value, "free_symbols"):
         return float(value)
-    from headwork.numbers.exact import decimal
+    from headwork.numbers.exact import to_float
 
-    return decimal(value)
+    return to_float(value)
 
 
 def number_text(value: Any, digits: int) -> str:
@@ -70,12 +70,12 @@ def number_latex(value: Any, digits: int) -> str:
 
 def definitions(value: Value, *, latex: bool = False) -> list[str]:
     """What the names of a value stand for, in text or LaTeX."""
-    if not value.names:  # then SymPy is not needed, which takes a second to import
+    if not value.abbreviations:  # then SymPy is not needed, which takes a second to import
         return []
     from headwork.numbers.exact import exact_latex, exact_text
 
     written, sign = (exact_latex, r"\approx") if latex else (exact_text, "=")
-    pairs = ((name, name.definition) for name in value.names)
+    pairs = ((name, name.definition) for name in value.abbreviations)
     return [f"{written(n)} = {written(d)} {sign} {number_text(d, value.digits)}" for n, d in pairs]
 
 
@@ -109,28 +109,28 @@ def cell_text(cell: Any) -> str:
     return str(cell)
 
 
-def wrap_code(text: str, most: int) -> str:
+def wrap_code(text: str, width: int) -> str:
     """Code whose lines are broken after so many characters.
 
     >>> wrap_code("abcde\\nf", 3)
     'abc\\nde\\nf'
     """
     lines = text.expandtabs(4).splitlines()
-    return "\n".join(line[at : at + most] for line in lines for at in range(0, max(len(line), 1), most))
+    return "\n".join(line[at : at + width] for line in lines for at in range(0, max(len(line), 1), width))
 
 
-def visible_indices(count: int, most: int = MAX_SHOWN) -> Sequence[int | None]:
+def visible_indices(count: int, limit: int = MAX_SHOWN) -> Sequence[int | None]:
     """Which of so many are shown: the first ones and the last two; None stands for those left out.
 
     >>> visible_indices(3), visible_indices(20, 6)
     (range(0, 3), [0, 1, 2, None, 18, 19])
     """
-    if count <= most:
+    if count <= limit:
         return range(count)
-    return [*range(most - 3), None, count - 2, count - 1]
+    return [*range(limit - 3), None, count - 2, count - 1]
 
 
-def column_slices(widths: Sequence[float], most: float) -> Iterator[slice]:
+def column_slices(widths: Sequence[float], max_width: float) -> Iterator[slice]:
     """Which columns stand side by side within so much; at least one.
 
     >>> list(column_slices([3, 3, 9, 2], 6))
@@ -138,7 +138,7 @@ def column_slices(widths: Sequence[float], most: float) -> Iterator[slice]:
     """
     start = 0
     for stop in range(1, len(widths) + 1):
-        if stop == len(widths) or sum(widths[start : stop + 1]) > most:
+        if stop == len(widths) or sum(widths[start : stop + 1]) > max_width:
             yield slice(start, stop)
             start = stop
 

@@ -38,7 +38,7 @@ def _fails(cause: str, evidence: str) -> Verdict:
     return Verdict(False, evidence, cause)
 
 
-Values = Mapping[str, Any]
+NamedArrays = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Challenge:
         target = TARGETS.get(self.slug)
         return {"target": matrix_text(target(random))} if target else {}
 
-    def verdict(self, inputs: Values, answer: Values) -> Verdict:
+    def verdict(self, inputs: NamedArrays, answer: NamedArrays) -> Verdict:
         """Run an answer; ``inputs`` are those of the exercise."""
         judge = _reaches_target if self.slug in TARGETS else globals()[self.slug.replace("-", "_")]
         verdict: Verdict = judge(inputs, answer)
@@ -82,7 +82,7 @@ def _weights(query: Any, key: Any, beta: Any) -> Any:
 
 
 # --- build --------------------------------------------------------------------------------------------
-def _reaches_target(inputs: Values, answer: Values) -> Verdict:
+def _reaches_target(inputs: NamedArrays, answer: NamedArrays) -> Verdict:
     target = inputs["target"]
     if len(answer["query"]) != target.shape[0] or len(answer["key"]) != target.shape[1]:
         return _fails("shape", f"{target.shape[0]} queries and {target.shape[1]} keys are needed")
@@ -136,7 +136,7 @@ TARGETS = {
 
 
 # --- refute -------------------------------------------------------------------------------------------
-def refute_small_perturbation(inputs: Values, answer: Values) -> Verdict:
+def refute_small_perturbation(inputs: NamedArrays, answer: NamedArrays) -> Verdict:
     query, key, beta, delta = (answer[name] for name in ("query", "key", "beta", "delta"))
     if delta.shape != key.shape:
         return _fails("shape", "delta must have the shape of the keys")
@@ -150,7 +150,7 @@ def refute_small_perturbation(inputs: Values, answer: Values) -> Verdict:
     return _fails("no-near-tie", f"{result}: take a near-tie and a larger beta")
 
 
-def refute_own_token_wins(inputs: Values, answer: Values) -> Verdict:
+def refute_own_token_wins(inputs: NamedArrays, answer: NamedArrays) -> Verdict:
     weights = _weights(answer["tokens"], answer["tokens"], answer["beta"])
     for row, own in enumerate(np.diag(weights)):
         if weights[row].max() > own + 1e-9:
@@ -162,7 +162,7 @@ def refute_own_token_wins(inputs: Values, answer: Values) -> Verdict:
     )
 
 
-def refute_mean_of_keys(inputs: Values, answer: Values) -> Verdict:
+def refute_mean_of_keys(inputs: NamedArrays, answer: NamedArrays) -> Verdict:
     key, value = answer["key"], answer["value"]
     if key.shape != value.shape or key.ndim != 2:
         return _fails("shape", "give keys and values as matrices of one shape")
@@ -172,7 +172,7 @@ def refute_mean_of_keys(inputs: Values, answer: Values) -> Verdict:
     return _fails("means-agree", "here the mean of the values is that of the keys")
 
 
-def refute_permutation_diagonal(inputs: Values, answer: Values) -> Verdict:
+def refute_permutation_diagonal(inputs: NamedArrays, answer: NamedArrays) -> Verdict:
     matrix = answer["matrix"]
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not set(matrix.flat) <= {0.0, 1.0}:
         return _fails("no-permutation", "a permutation's matrix is square and holds only 0 and 1")
@@ -184,7 +184,7 @@ def refute_permutation_diagonal(inputs: Values, answer: Values) -> Verdict:
     return _fails("claim-holds-here", "this one has no 1 on its diagonal, so it does not refute the claim")
 
 
-def refute_large_perturbation(inputs: Values, answer: Values) -> Verdict:
+def refute_large_perturbation(inputs: NamedArrays, answer: NamedArrays) -> Verdict:
     delta = answer["delta"]
     if delta.shape != answer["key"].shape or delta.ndim != 2:
         return _fails("shape", "delta must have the shape of the keys")
@@ -199,7 +199,7 @@ def refute_large_perturbation(inputs: Values, answer: Values) -> Verdict:
     return _fails("claim-holds-here", hint)
 
 
-def refute_columns(inputs: Values, answer: Values) -> Verdict:
+def refute_columns(inputs: NamedArrays, answer: NamedArrays) -> Verdict:
     query, key = answer["query"], answer["key"]
     if query.ndim != 2 or query.shape != key.shape:
         return _fails("shape", "give Q and K as matrices of one shape, one column per token")

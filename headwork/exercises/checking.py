@@ -33,11 +33,11 @@ class Detection:
         return len(self.undetected), len(self.indistinguishable)
 
 
-def first_change(exercise: Exercise, steps: Steps, within: float) -> str | None:
+def first_change(exercise: Exercise, steps: Steps, tolerance: float) -> str | None:
     """The first asked step that differs from the key."""
     key = exercise.key
     present = (path for path in exercise.asked if path in steps)
-    return next((path for path in present if not same_values(steps[path], key[path], within)), None)
+    return next((path for path in present if not same_values(steps[path], key[path], tolerance)), None)
 
 
 def detect(exercise: Exercise) -> Detection:
@@ -47,7 +47,7 @@ def detect(exercise: Exercise) -> Detection:
     >>> detect(generate("output-size", 1)).undetected
     ()
     """
-    within = 2 * 10.0 ** (1 - exercise.digits)  # closer numbers may look alike once rounded to a digit less
+    tolerance = 2 * 10.0 ** (1 - exercise.digits)  # closer numbers may round alike to a digit less
     detected: dict[str, str] = {}
     undetected: list[str] = []
     runs: dict[str, Steps] = {}
@@ -55,7 +55,7 @@ def detect(exercise: Exercise) -> Detection:
         steps = run_with_mistakes(exercise.case, mistake) if mistake.chosen_for else None
         if steps is None:
             continue
-        path = first_change(exercise, steps, within)
+        path = first_change(exercise, steps, tolerance)
         if path is None or np.isnan(steps[path]).any():
             undetected.append(mistake.slug)
         else:
@@ -64,7 +64,7 @@ def detect(exercise: Exercise) -> Detection:
         (a, b)
         for a, b in combinations(detected, 2)
         if detected[a] == detected[b]
-        and all(same_values(runs[a][path], runs[b][path], within) for path in exercise.asked)
+        and all(same_values(runs[a][path], runs[b][path], tolerance) for path in exercise.asked)
     ]
     return Detection(detected, tuple(undetected), tuple(indistinguishable))
 

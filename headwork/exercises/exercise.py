@@ -17,7 +17,7 @@ from headwork.files import toml_text
 from headwork.note import MECHANISMS, Mechanism
 from headwork.numbers import HandTensor
 from headwork.numbers.options import read_option
-from headwork.numbers.typed import read_tensor
+from headwork.numbers.parsing import read_tensor
 from headwork.readings import Trace, explain
 from headwork.readings.assembling import assemble, effective_options
 from headwork.readings.explaining import check_names

@@ -22,7 +22,7 @@ def read_exercise(path: str | Path) -> Exercise:
 
 def exercise_from(data: Mapping[str, Any], where: str) -> Exercise:
     """An exercise from its entries; ``kind`` with a ``seed`` and no numbers is generated."""
-    check_known("entry", data, [f.name for f in fields(Exercise)], where)
+    check_all_known("entry", data, [f.name for f in fields(Exercise)], where)
     if "mechanism" not in data:
         if "kind" not in data:
             raise InputError(
@@ -79,11 +79,11 @@ def read_integer(data: Mapping[str, Any], name: str, default: int, where: str, m
 
 def _choice(data: Mapping[str, Any], name: str, choices: tuple[str, ...], where: str) -> Any:
     value = data.get(name, choices[0])
-    check_known(name, [value], choices, where)
+    check_all_known(name, [value], choices, where)
     return value
 
 
-def check_known(label: str, names: Iterable[Any], known: Sequence[str], where: str) -> None:
+def check_all_known(label: str, names: Iterable[Any], known: Sequence[str], where: str) -> None:
     """Raise at the first name that is not known."""
     for name in names:
         if name not in known:

@@ -1,6 +1,6 @@
 """A student's answer, read as numbers that know to how many digits they were written.
 
-Decimals, fractions, exact expressions and matrices are read by ``headwork.numbers.typed``; nothing is ever
+Decimals, fractions, exact expressions and matrices are read by ``headwork.numbers.parsing``; nothing is ever
 evaluated. A ``?`` or an empty entry is blank.
 """
 
@@ -17,8 +17,8 @@ import numpy as np
 from headwork.errors import InputError, truncate, unknown_name
 from headwork.exercises.case import Array
 from headwork.files import read_toml
+from headwork.numbers.parsing import join_mixed_numbers, read_number, split_entries, tensor_from_lists
 from headwork.numbers.pasted import strip_wrappers
-from headwork.numbers.typed import join_mixed_numbers, read_number, split_entries, tensor_from_lists
 
 LARGEST_FILE, LONGEST_NAME = 200_000, 200
 MAX_CELLS = 4_000

@@ -21,6 +21,7 @@ from headwork.grading.wording import CALLED
 from headwork.grading.wrong_step import Cause, WrongStep
 
 MAX_PAIRS = 3  # pairs named at most
+COMMON = 1.0  # bits: rarer mistakes are not tried in pairs
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
 
 
@@ -118,7 +119,7 @@ def _pairs(case: Case, wrong: WrongStep) -> list[Cause]:
     """Two mistakes at once."""
     causes: dict[frozenset[str], Cause] = {}
     for base in wrong.bases:
-        singles = [mistake for mistake, _ in _changes(case, wrong, base)]
+        singles = [mistake for mistake, _ in _changes(case, wrong, base) if mistake.bits < COMMON]
         for first, second in permutations(singles, 2):
             pair = frozenset((first.slug, second.slug))
             steps = None if pair in causes else run_with_mistakes(case, first, second, replacing=base)

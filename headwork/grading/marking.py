@@ -84,6 +84,8 @@ class Marker:
             expected = self.case.run(self.own)[path]
         except NotApplicable:  # nothing follows from infinity, where whole numbers are counted
             self.own, self.precise, expected = {}, {}, self.key[path]
+        if expected.ndim != self.key[path].ndim:  # from a step of another shape, it has lost an axis
+            expected = self.key[path]
         self.before[path] = (dict(self.precise), dict(self.own))
         try:
             readings = self._read(path, expected.shape)

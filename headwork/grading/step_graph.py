@@ -12,7 +12,7 @@ from headwork.exercises.case import Case, Edit, NotApplicable, Steps
 from headwork.exercises.exercise_mechanisms import EXERCISE_MECHANISMS
 from headwork.grading.wording import Wording
 from headwork.numbers import HandTensor
-from headwork.numbers.graph import OperationEdit, operations_between, recompute
+from headwork.numbers.graph import OperationEdit, recompute, results_since_labels
 from headwork.numbers.operations import Node
 
 UNFIT = (ValueError, IndexError, TypeError, InputError, NotApplicable, ZeroDivisionError, OverflowError)
@@ -158,11 +158,11 @@ def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
     later = {
         name: tensor.labelled(name) for name, tensor in steps.items() if name not in known and name != path
     }
-    earlier = [operations_between(steps[name])[:-1] for name in known if name in steps and name != path]
+    earlier = [results_since_labels(steps[name])[:-1] for name in known if name in steps and name != path]
     between = tuple(
         x for made in earlier for x in made if x.node.operation in ("add", "subtract") and x.shape
     )
-    return StepGraph(case, path, base, operations_between(step), known, later, between)
+    return StepGraph(case, path, base, results_since_labels(step), known, later, between)
 
 
 def describe_edit(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from headwork.documents.number_format import number_text
 from headwork.files import load_package_toml
 from headwork.note import Mechanism
 from headwork.numbers import HandTensor
-from headwork.numbers.arithmetic import Expression, Number, apply, to_text
+from headwork.numbers.arithmetic import Expression, Number, expression, to_text
 from headwork.numbers.operations import OPERATIONS
 
 LONGEST = 44  # a longer formula is not written out
@@ -69,6 +69,11 @@ class Wording:
             return _number(tensor.array)
         return WORDS.get(tensor.node.operation, "result").replace(" ", "-")
 
+    def _is_nothing(self, tensor: HandTensor) -> bool:
+        """Whether it is something less itself, which edits use for zeros of its shape."""
+        trees = [self._tree(operand) for operand in tensor.node.operands]
+        return tensor.node.operation == "subtract" and not tensor.label and trees[0] == trees[1]
+
     def _tree(self, tensor: HandTensor) -> Expression:
         """The tensor as a tree of whole tensors, each leaf a number that holds its symbol."""
         node = tensor.node
@@ -76,6 +81,8 @@ class Wording:
             return Number(self.symbol(tensor.label))
         if not node.operands:
             return Number(_number(tensor.array))
+        if node.operation == "add" and self._is_nothing(node.operands[0]):
+            return self._tree(node.operands[1])
         if node.operation == "constant":
             return Number(_number(np.asarray(node.options["value"])))
         if node.operation == "masked_fill":
@@ -84,11 +91,11 @@ class Wording:
             below = node.operands[0]
             if not below.label and below.node.operation == "transpose" and below.node.options == node.options:
                 return self._tree(below.node.operands[0])
-            return apply("power", self._tree(below), Number("T"))
+            return expression("power", self._tree(below), Number("T"))
         if OPERATIONS[node.operation].rearranges or node.operation == "to":
             return self._tree(node.operands[0])
         parts = [self._tree(operand) for operand in node.operands]
-        return apply(KINDS.get(node.operation, FUNCTIONS.get(node.operation, node.operation)), *parts)
+        return expression(KINDS.get(node.operation, FUNCTIONS.get(node.operation, node.operation)), *parts)
 
 
 def _number(array: Any) -> str:

@@ -20,7 +20,7 @@ from headwork.errors import InputError, check_known
 from headwork.inspection.predictions import image_probabilities, text_probabilities
 from headwork.inspection.run_report import write_report
 from headwork.training.progress import quiet
-from headwork.training.recipes import TextRun, changed, text, vision
+from headwork.training.recipes import TextRunConfig, changed, text, vision
 from headwork.training.run_folders import IN_MEMORY, Result, load_data_info, load_model, load_run
 from headwork.training.runs import train
 
@@ -90,7 +90,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(X) == 0:
             return np.empty((0, len(self.classes_)))
         inputs, probabilities = X, partial(image_probabilities, info=self.info_)
-        if isinstance(self.run_, TextRun):
+        if isinstance(self.run_, TextRunConfig):
             probabilities = partial(text_probabilities, run=self.run_)
         else:
             inputs = _as_images(X)

@@ -17,7 +17,7 @@ from headwork.errors import InputError
 from headwork.models import VisionTransformer
 from headwork.readings import recorder
 from headwork.training.loop import schedule
-from headwork.training.recipes import RunConfig, VisionRun
+from headwork.training.recipes import RunConfig, VisionRunConfig
 
 Metrics = Sequence[Mapping[str, Any]]
 MAX_POINTS, MAX_INCHES = 30_000, 40  # of a curve; of a side of a picture
@@ -87,7 +87,7 @@ def curves_caption(run: RunConfig) -> str:
         for name, unit in (("dropout", "values"), ("word_dropout", "tokens"))
         if (share := getattr(run.model, name, 0))  # type: ignore[attr-defined]
     ]
-    if isinstance(run, VisionRun) and run.augmentation.active:
+    if isinstance(run, VisionRunConfig) and run.augmentation.active:
         words = {"flip": "flipped", "shift": "shifted", "erase": "partly erased"}
         changes = " and ".join(word for name, word in words.items() if getattr(run.augmentation, name))
         below = "Training accuracy may lie below validation's, and that is not a mistake"

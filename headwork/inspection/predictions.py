@@ -16,7 +16,7 @@ from headwork.inspection.model_on_input import Array, ArrayModel
 from headwork.loading import LoadedModel
 from headwork.loading.model import probabilities_of
 from headwork.training import run_folders
-from headwork.training.recipes import TextRun
+from headwork.training.recipes import TextRunConfig
 from headwork.training.run_folders import DataInfo
 
 
@@ -29,9 +29,9 @@ def predict(
     """
     path = run_folders.check_run_folder(run_folders.find_run(folder))
     run, info = run_folders.load_run(path), run_folders.load_data_info(path)
-    if isinstance(run, TextRun) and images:
+    if isinstance(run, TextRunConfig) and images:
         raise InputError(f"{path} was trained on texts: give --text, not --image.")
-    if not isinstance(run, TextRun) and texts:
+    if not isinstance(run, TextRunConfig) and texts:
         raise InputError(f"{path} was trained on images: give --image, not --text.")
     model = LoadedModel(run_folders.saved_model(path, log=log))
     if not images and not texts:
@@ -45,7 +45,7 @@ def predict(
         pixels = np.stack([read_image(image, channels=info.channels, size=size) for image in images])
         probabilities = image_probabilities(model, pixels, info, images)
     else:
-        assert isinstance(run, TextRun)
+        assert isinstance(run, TextRunConfig)
         probabilities = text_probabilities(model, texts, run)
     return prediction_table([str(item) for item in (images or texts)], probabilities, info.classes)
 
@@ -79,7 +79,7 @@ def image_probabilities(model: Any, images: Array, info: DataInfo, names: Sequen
     return _probabilities(model, {"images": normalise(images, info.mean, info.std)}, names)
 
 
-def text_probabilities(model: Any, texts: Sequence[str], run: TextRun) -> Array:
+def text_probabilities(model: Any, texts: Sequence[str], run: TextRunConfig) -> Array:
     """Probabilities (text, class)."""
     for text in texts:
         if not text.strip():

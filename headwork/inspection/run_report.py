@@ -26,7 +26,7 @@ from headwork.training.evaluation import Evaluation, evaluate, wilson_interval
 from headwork.training.examples import Examples, ImageExamples
 from headwork.training.preparation import PreparedRun, prepare
 from headwork.training.progress import format_duration, quiet
-from headwork.training.recipes import RunConfig, TextRun, VisionRun
+from headwork.training.recipes import RunConfig, TextRunConfig, VisionRunConfig
 from headwork.training.run_folders import DataInfo, Result, load_data_info, load_model, load_run
 from headwork.training.runs import check_data
 
@@ -48,7 +48,7 @@ def write_report(run: str | Path | Result, out: Path | None = None, *, log: Log 
 def load_data_of(folder: Path, log: Log = to_stderr) -> Images | Texts | None:
     """The images that a run was trained on; the report on texts needs none."""
     run = load_run(folder)
-    if isinstance(run, TextRun):
+    if isinstance(run, TextRunConfig):
         return None
     prepared = prepare(run, log=log)
     check_data(folder, load_data_info(folder), prepared.info)
@@ -152,7 +152,7 @@ def _training_text(run: RunConfig) -> str:
 
 
 def _augmentation_text(run: RunConfig) -> str:
-    if not isinstance(run, VisionRun):
+    if not isinstance(run, VisionRunConfig):
         return ""
     changes = ["flipped left and right"] if run.augmentation.flip else []
     changes += [f"shifted by up to {run.augmentation.shift} pixels"] if run.augmentation.shift else []
@@ -290,10 +290,10 @@ def evaluate_run(
     """
     path = run_folders.check_run_folder(run_folders.find_run(folder))
     run, info = load_run(path), load_data_info(path)
-    if columns and not (data and isinstance(run, TextRun)):
+    if columns and not (data and isinstance(run, TextRunConfig)):
         raise InputError("--columns are those of other texts: give --data FILE too, to a run on texts.")
     model = load_model(path, log=log)
-    tokenizer = run_folders.load_tokenizer(path) if isinstance(run, TextRun) else None
+    tokenizer = run_folders.load_tokenizer(path) if isinstance(run, TextRunConfig) else None
     prepared = prepare(_with_data(run, info, data, columns) if data else run, tokenizer=tokenizer, log=log)
     parts = [part] if part else []
     # The run's own data stays so when it is named: most of it was trained on.
@@ -322,7 +322,7 @@ def _with_data(run: RunConfig, info: DataInfo, data: str, columns: Sequence[str]
     """The run with other data: images scaled to its size, columns of a file as its own were unless named."""
     known = get_entry(data) is not None
     changes: dict[str, Any] = {"data": data}
-    if isinstance(run, TextRun):
+    if isinstance(run, TextRunConfig):
         changes["columns"] = tuple(columns) or (None if known else run.columns)
     else:
         changes["image_size"] = info.size if Path(data).is_dir() and not known else 0

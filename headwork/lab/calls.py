@@ -27,7 +27,7 @@ from headwork.lab.states import MASKS, CellError, SolvedState, State, cell_index
 from headwork.lab.views import view
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS
-from headwork.numbers.typed import SymbolInDecimals, entry_texts, read_number, tensor_from_lists
+from headwork.numbers.parsing import SymbolInDecimals, entry_texts, read_number, tensor_from_lists
 from headwork.readings import Trace
 from headwork.readings.models_by_hand import model_as_mechanism
 from headwork.readings.trace_document import trace_data

@@ -19,8 +19,7 @@ from headwork.documents.blocks import select_matrix
 from headwork.errors import InputError, check_known, format_shape
 from headwork.files import file_name, parse_toml, toml_text
 from headwork.note import MECHANISMS
-from headwork.numbers.pasted import MIXED_SIGN
-from headwork.numbers.typed import (
+from headwork.numbers.parsing import (
     MIXED_NUMBER,
     entry_texts,
     join_mixed_numbers,
@@ -28,6 +27,7 @@ from headwork.numbers.typed import (
     split_entries,
     tensor_from_lists,
 )
+from headwork.numbers.pasted import MIXED_SIGN
 from headwork.readings.trace_document import document_value
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 from headwork.errors import InputError, TooLarge
 from headwork.note import Mechanism
 from headwork.numbers import HandTensor
-from headwork.numbers.typed import SymbolInDecimals, entry_texts, read_number, tensor_from_lists
+from headwork.numbers.parsing import SymbolInDecimals, entry_texts, read_number, tensor_from_lists
 from headwork.readings import Trace, explain
 from headwork.readings.assembling import token_axis
 

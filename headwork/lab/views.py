@@ -10,9 +10,9 @@ from headwork.documents.number_format import with_infinity
 from headwork.lab.sentences import describe_attention
 from headwork.lab.states import MASKS, SolvedState, State, axis_words
 from headwork.note import Mechanism
-from headwork.numbers.graph import operations_between
+from headwork.numbers.graph import results_since_labels
 from headwork.numbers.options import literal_choices
-from headwork.numbers.typed import SymbolInDecimals, read_number
+from headwork.numbers.parsing import SymbolInDecimals, read_number
 from headwork.readings import Trace
 from headwork.readings.assembling import HARD_RULE, TOKEN_AXES
 from headwork.readings.trace_document import trace_values
@@ -97,7 +97,7 @@ def _sources(trace: Trace, path: str) -> list[str]:
     if not raw.node.operands:  # set by hand, or an input as it stands
         same = (v.path for v in trace.inputs.values() if v.raw.array is raw.array)
         return list(same)[:1]
-    labels = [operand.label for op in operations_between(raw) for operand in op.node.operands]
+    labels = [operand.label for op in results_since_labels(raw) for operand in op.node.operands]
     return [label for label in dict.fromkeys(labels) if label and label != path]
 
 

@@ -179,7 +179,7 @@ class TransformersFamily:
 
 
 LIBRARIES = load_package_toml(__file__, "other_libraries.toml")
-TORCH: NameMap = LIBRARIES["torch"]
+TORCH_NAMES: NameMap = LIBRARIES["torch"]
 FAMILIES = {kind: TransformersFamily(kind=kind, **data) for kind, data in LIBRARIES["transformers"].items()}
 
 

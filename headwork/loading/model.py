@@ -52,15 +52,15 @@ def expected_shapes(
     """The parameters that a file of this model holds; a config that asks for much more is refused."""
     remaining = sum(math.prod(value.shape) for value in state.values()) + MAX_UNSAVED_VALUES
     shapes, work = {}, OperationCount()
-    for name, initial in flatten_tree(definition.parameters(config)).items():
-        count = math.prod(initial.shape)
+    for name, spec in flatten_tree(definition.parameters(config)).items():
+        count = math.prod(spec.shape)
         remaining -= count
         if remaining < 0:
             raise TooLarge(
                 f"{where}: the config asks for {count:,} numbers at once, more than its file holds."
             )
-        if initial.values is None:
-            shapes[name] = ShapeTensor(initial.shape, work)
+        if spec.constant is None:
+            shapes[name] = ShapeTensor(spec.shape, work)
     return shapes
 
 
@@ -117,10 +117,10 @@ class LoadedModel:
         template = self.definition.parameters(self.config)
         labels = parameter_paths(template)
 
-        def filled(name: str, initial: Any) -> HandTensor:
+        def filled(name: str, spec: Any) -> HandTensor:
             values = arrays.get(name)
             if values is None:  # a table that no file holds
-                values = initial.values(HandTensor(np.zeros(()))).array
+                values = spec.constant(HandTensor(np.zeros(()))).array
             return HandTensor(values.astype(self.dtype, copy=False), label=labels[name])
 
         self.tree = map_tree(filled, template)

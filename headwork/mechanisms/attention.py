@@ -71,10 +71,10 @@ QKV_CARDS = (
 
 @mechanism(
     *QKV_CARDS,
-    Step("scores", "S", r"\beta\, Q K^\top", "query key", columns=r"\beta\, K^\top Q"),
+    Step("scores", "S", r"\beta\, Q K^\top", "query key", column_formula=r"\beta\, K^\top Q"),
     Step("masked", "S'", r"S \text{ where allowed, else } -\infty", "query key", when="mask"),
     Step("weights", "A", r"\operatorname{softmax}({masked|S}) \text{ over keys}", "query key"),
-    Step("output", "Y", r"A V", "query value_width", columns=r"V A"),
+    Step("output", "Y", r"A V", "query value_width", column_formula=r"V A"),
 )
 def attention(
     query: Tensor, key: Tensor, value: Tensor, *, beta: Scalar = None, mask: Mask = None, note: Note = silent
@@ -126,7 +126,7 @@ def add_bias(rows: Tensor, bias: Tensor | None, name: str) -> Tensor:
     return rows + bias
 
 
-QUERY = Step("query", "Q", r"X {W_q}", "token key_width", columns=r"{W_q} X")
+QUERY = Step("query", "Q", r"X {W_q}", "token key_width", column_formula=r"{W_q} X")
 ATTENTION_CARDS = input_cards(AttentionParameters)
 PROJECTIONS, W_O, BIASES = ATTENTION_CARDS[:3], ATTENTION_CARDS[3], ATTENTION_CARDS[4:]
 
@@ -136,8 +136,8 @@ PROJECTIONS, W_O, BIASES = ATTENTION_CARDS[:3], ATTENTION_CARDS[3], ATTENTION_CA
     Input("memory", "M", "key width", "one row per token: these are attended to"),
     *PROJECTIONS,
     QUERY,
-    Step("key", "K", r"M {W_k}", "key key_width", columns=r"{W_k} M"),
-    Step("value", "V", r"M {W_v}", "key value_width", columns=r"{W_v} M"),
+    Step("key", "K", r"M {W_k}", "key key_width", column_formula=r"{W_k} M"),
+    Step("value", "V", r"M {W_v}", "key value_width", column_formula=r"{W_v} M"),
     *steps_of(attention),
 )
 def cross_attention(
@@ -163,8 +163,8 @@ def cross_attention(
     Input("tokens", "X", "token width", "one row per token"),
     *PROJECTIONS,
     QUERY,
-    Step("key", "K", r"X {W_k}", "token key_width", columns=r"{W_k} X"),
-    Step("value", "V", r"X {W_v}", "token value_width", columns=r"{W_v} X"),
+    Step("key", "K", r"X {W_k}", "token key_width", column_formula=r"{W_k} X"),
+    Step("value", "V", r"X {W_v}", "token value_width", column_formula=r"{W_v} X"),
     *steps_of(attention),
 )
 def self_attention(
@@ -203,9 +203,9 @@ MULTI_HEAD_CARDS: tuple[Input | Step, ...] = (
     _split_step("value", "{memory}", "{W_v}", "b_v", "key head value_width"),
 )
 JOINED_STEPS = (
-    Step("per head", "H", r"A V", "token head value_width", columns=r"V A"),
+    Step("per head", "H", r"A V", "token head value_width", column_formula=r"V A"),
     Step("joined", "J", r"[H_0, H_1, \ldots]", "token joined_width"),
-    Step("output", "Y", r"J {W_o} + b_o", "token width", columns=r"{W_o} J + b_o"),
+    Step("output", "Y", r"J {W_o} + b_o", "token width", column_formula=r"{W_o} J + b_o"),
 )
 
 
@@ -219,7 +219,7 @@ def steps_per_head(attention: Callable[..., Tensor]) -> tuple[Step, ...]:
     *MULTI_HEAD_CARDS,
     *steps_per_head(attention),
     *JOINED_STEPS,
-    gather=partial(group_parameters, AttentionParameters),
+    build_parameters=partial(group_parameters, AttentionParameters),
 )
 def multi_head_attention(
     tokens: Tensor,

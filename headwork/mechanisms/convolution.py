@@ -30,7 +30,7 @@ def pad(values: Tensor, padding: int, dim: int) -> Tensor:
     return cat([zeros, values, zeros], dim)
 
 
-def kernel_positions(name: str, length: int, size: int, stride: int, padding: int) -> int:
+def output_length(name: str, length: int, size: int, stride: int, padding: int) -> int:
     """The number of positions of the kernel, where it fits."""
     if stride < 1 or padding < 0:
         raise InputError(
@@ -138,7 +138,7 @@ def _convolve(
         kernel = kernel.unsqueeze(0).unsqueeze(0)
     sizes = kernel.shape[2:]
     for axis, size in enumerate(sizes, -axes):
-        kernel_positions(name, values.shape[axis], size, stride, padding)
+        output_length(name, values.shape[axis], size, stride, padding)
         values = pad(values, padding, axis)
     windows = _windows(values, sizes, stride)
     output_sizes = windows.shape[-2 * axes : -axes]
@@ -170,7 +170,7 @@ def toeplitz(
     >>> toeplitz(HandTensor(np.array([1.0, 2.0, 4.0])), HandTensor(np.array([1.0, -1.0]))).array.tolist()
     [-1.0, -2.0]
     """
-    count = kernel_positions("toeplitz", signal.shape[-1], kernel.shape[-1], stride, padding)
+    count = output_length("toeplitz", signal.shape[-1], kernel.shape[-1], stride, padding)
     if count > MAX_ROWS:
         raise TooLarge(f"toeplitz: a matrix of {count:,} rows; at most {MAX_ROWS:,}. Take less padding.")
     return _apply_banded(signal, [kernel] * count, stride, padding, note)
@@ -208,7 +208,7 @@ def locally_connected(
     >>> locally_connected(HandTensor(np.array([1.0, 2.0, 4.0])), taps).array.tolist()
     [1.0, 8.0]
     """
-    count = kernel_positions("locally-connected", signal.shape[-1], kernels.shape[-1], stride, padding)
+    count = output_length("locally-connected", signal.shape[-1], kernels.shape[-1], stride, padding)
     if kernels.shape[-2] != count:
         raise InputError(
             f"locally-connected: {count} outputs need {count} rows of taps; "
@@ -240,7 +240,7 @@ def max_pooling(image: Tensor, *, size: int, stride: int | None = None, note: No
 def _pooled(image: Tensor, size: int, stride: int | None, name: str) -> Tensor:
     stride = size if stride is None else stride
     for length in image.shape[-2:]:
-        kernel_positions(name, length, size, stride, 0)
+        output_length(name, length, size, stride, 0)
     windows = _windows(image, (size, size), stride)
     return windows.reshape(*windows.shape[:-2], size * size)
 

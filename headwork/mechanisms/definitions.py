@@ -12,14 +12,14 @@ from headwork.errors import InputError, check_known, format_shape
 from headwork.mechanisms.configs import Config
 from headwork.note import Input, Step
 
-Task = Literal["vision", "text"]
+Modality = Literal["vision", "text"]
 Tensor = Any
 
 IMAGES = Input("images", "I", "batch channel height width")
 VECTORS = Input("tokens", "X", "batch token width")
 TOKENS = Input("tokens", "x", "batch token")
 MASK = Input("mask", "m", "batch token", "1 for each token, 0 for padding")
-Check = Callable[..., None]  # (name of the model, config, *inputs, look=whether their values may be read)
+Check = Callable[..., None]  # (name of the model, config, *inputs, check_values=whether they may be read)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Definition:
     hashed_inputs: Callable[..., Mapping[str, Any]] = lambda config, *inputs: {}
 
     @property
-    def task(self) -> Task | None:
+    def task(self) -> Modality | None:
         """What it classifies, if it is a classifier."""
         return None if not self.architectures else "vision" if IMAGES in self.inputs else "text"
 
@@ -84,7 +84,7 @@ def find_definition(slug: str) -> Definition:
     return known[slug]
 
 
-def _classifiers(task: Task | None = None) -> list[Definition]:
+def _classifiers(task: Modality | None = None) -> list[Definition]:
     return [entry for entry in DEFINITIONS.values() if entry.task and task in (None, entry.task)]
 
 
@@ -98,7 +98,7 @@ def classifier_configs() -> dict[str, type[Config]]:
     return {entry.config_class.__name__: entry.config_class for entry in _classifiers()}
 
 
-def classifier_config(task: Task, architecture: str, **fields: Any) -> Config:
+def classifier_config(task: Modality, architecture: str, **fields: Any) -> Config:
     """The config of a classifier of images (``vision``) or of texts by the name of its architecture.
 
     >>> classifier_config("vision", "gru", width=8).cell
@@ -113,7 +113,13 @@ def classifier_config(task: Task, architecture: str, **fields: Any) -> Config:
 
 # --- inputs that fit --------------------------------------------------------------------------------
 def check_tokens(
-    name: str, config: Any, tokens: Tensor, mask: Tensor = None, types: Tensor = None, *, values: bool = True
+    name: str,
+    config: Any,
+    tokens: Tensor,
+    mask: Tensor = None,
+    types: Tensor = None,
+    *,
+    check_values: bool = True,
 ) -> None:
     """Whole numbers, batch x token, inside the vocabulary; a mask of that shape leaves each row a token."""
 
@@ -132,7 +138,7 @@ def check_tokens(
             f"{name}: the mask is {shape(mask)}, the tokens are {shape(tokens)}. "
             "Give 1 for each token and 0 for padding."
         )
-    if not values:
+    if not check_values:
         return
     smallest, largest = int(tokens.min()), int(tokens.max())
     if smallest < 0 or largest >= config.vocabulary:
@@ -149,7 +155,7 @@ def check_tokens(
         )
 
 
-def check_images(name: str, config: Any, images: Tensor, *, values: bool = True) -> None:
+def check_images(name: str, config: Any, images: Tensor, *, check_values: bool = True) -> None:
     channels, size = config.channels, config.image_size
     expected = f"batch x {channels} x {size} x {size} (batch, channel, height, width)"
     if len(images.shape) != 4 or tuple(images.shape[1:]) != (channels, size, size):

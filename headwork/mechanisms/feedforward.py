@@ -46,9 +46,9 @@ ACTIVATIONS = {"relu": relu, "gelu": gelu}
     Input("W_2", "W_2", "hidden width", "back to the width, applied as x W", trained=True),
     Input("b_1", "b_1", "hidden", "none is 0", trained=True),
     Input("b_2", "b_2", "width", "none is 0", trained=True),
-    Step("hidden", "H", r"X {W_1} + b_1", "token hidden", columns=r"{W_1} X + b_1"),
+    Step("hidden", "H", r"X {W_1} + b_1", "token hidden", column_formula=r"{W_1} X + b_1"),
     Step("activated", "F", r"\operatorname{activation}(H)", "token hidden"),
-    Step("output", "Y", r"F {W_2} + b_2", "token width", columns=r"{W_2} F + b_2"),
+    Step("output", "Y", r"F {W_2} + b_2", "token width", column_formula=r"{W_2} F + b_2"),
 )
 def feed_forward(
     tokens: Tensor,

@@ -281,8 +281,8 @@ class FusedKernels(Kernels):
     def linear(self, rows: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
         return functional.linear(rows, matrix, bias)
 
-    def embed(self, table: Tensor, numbers: Tensor) -> Tensor:
-        return functional.embedding(numbers, table)
+    def embed(self, table: Tensor, indices: Tensor) -> Tensor:
+        return functional.embedding(indices, table)
 
 
 FUSED = FusedKernels()

@@ -72,11 +72,11 @@ class LinearAttentionFunction(torch.autograd.Function):
         for at in _blocks(key.shape[-2], BLOCK):
             phi = _features(key[..., at, :], ctx.features)
             grad_phi = value[..., at, :] @ grad_state.mT + grad_total
-            to_values = phi @ grad_state
+            grad_value_rows = phi @ grad_state
             if mask is not None:
-                grad_phi, to_values = grad_phi * mask[..., at, :], to_values * mask[..., at, :]
+                grad_phi, grad_value_rows = grad_phi * mask[..., at, :], grad_value_rows * mask[..., at, :]
             grad_key[..., at, :] = _feature_gradient(grad_phi, phi, ctx.features)
-            grad_value[..., at, :] = to_values
+            grad_value[..., at, :] = grad_value_rows
         return grad_query, grad_key, grad_value, None, None
 
 
@@ -148,10 +148,10 @@ class CausalLinearAttentionFunction(torch.autograd.Function):
             totals_before, _ = _exclusive_cumsum(totals[block], k.sum(-2, keepdim=True))
             after, later_state = _reverse_exclusive_cumsum(later_state, q.mT @ h)
             totals_after, later_total = _reverse_exclusive_cumsum(later_total, -(r.mT @ q))
-            scores, to_scores = (q @ k.mT).tril(), (h @ v.mT - r).tril()
-            to_q = _rows(h @ before.mT - r * totals_before + to_scores @ k, count)
-            to_k = _rows(to_scores.mT @ q + v @ after.mT + totals_after, count)
-            grad_query[..., at, :] = _feature_gradient(to_q, phi[0], ctx.features)
-            grad_key[..., at, :] = _feature_gradient(to_k, phi[1], ctx.features)
+            scores, grad_scores = (q @ k.mT).tril(), (h @ v.mT - r).tril()
+            grad_phi_q = _rows(h @ before.mT - r * totals_before + grad_scores @ k, count)
+            grad_phi_k = _rows(grad_scores.mT @ q + v @ after.mT + totals_after, count)
+            grad_query[..., at, :] = _feature_gradient(grad_phi_q, phi[0], ctx.features)
+            grad_key[..., at, :] = _feature_gradient(grad_phi_k, phi[1], ctx.features)
             grad_value[..., at, :] = _rows(scores.mT @ h + k @ after, count)
         return grad_query, grad_key, grad_value, None, None

@@ -16,14 +16,14 @@ from headwork.mechanisms.convolution import convolution_2d, max_pooling
 from headwork.mechanisms.definitions import IMAGES, check_images, model
 from headwork.mechanisms.kernels import PLAIN, CellKind, Kernels
 from headwork.mechanisms.layers import encoder_steps
-from headwork.mechanisms.parameters import Spec, init_tree, node, parameter
+from headwork.mechanisms.parameters import Spec, parameter, spec_tree, subtree
 from headwork.mechanisms.positions import sinusoidal_positions_2d
 from headwork.mechanisms.recurrence import gru, lstm, recurrence
 from headwork.mechanisms.transformer import (
     add_positions,
     encoder,
-    encoder_parameters,
-    position_parameters,
+    encoder_specs,
+    position_specs,
     position_steps,
     stack_steps,
 )
@@ -35,19 +35,21 @@ CELL_KINDS: dict[str, CellKind] = {"lstm": "lstm", "gru": "gru", "rnn": "plain"}
 GATE_COUNTS = {"plain": 1, "lstm": 4, "gru": 3}
 
 
-def head_parameters(width: int, classes: int) -> trees.HeadParameters:
-    result: trees.HeadParameters = init_tree(trees.HeadParameters, width=width, **{"class": classes})
+def classifier_head_specs(width: int, classes: int) -> trees.ClassifierHeadParameters:
+    result: trees.ClassifierHeadParameters = spec_tree(
+        trees.ClassifierHeadParameters, width=width, **{"class": classes}
+    )
     return result
 
 
 # --- images: the vision transformer -----------------------------------------------------------------
 @dataclass(frozen=True)
 class VisionParameters:
-    patch_embedding: trees.ConvolutionParameters = node("patch embedding")
+    patch_embedding: trees.ConvolutionParameters = subtree("patch embedding")
     class_token: Tensor = parameter("c", "width", "stands before the patches", scope="class token")
-    positions: trees.TableParameters = node("positions")
-    transformer: trees.StackParameters = node("")
-    head: trees.HeadParameters = node("head")
+    positions: trees.TableParameters = subtree("positions")
+    transformer: trees.StackParameters = subtree("")
+    head: trees.ClassifierHeadParameters = subtree("head")
 
 
 def _vision_parameters(config: VisionTransformerConfig) -> VisionParameters:
@@ -59,16 +61,16 @@ def _vision_parameters(config: VisionTransformerConfig) -> VisionParameters:
         # The class token has no position.
         return cat([like.new_zeros(first, width), sinusoidal_positions_2d(axis, axis, width=width)], 0)
 
-    positions = position_parameters(config.positions, first + side**2, width)
+    positions = position_specs(config.positions, first + side**2, width)
     if config.positions == "sinusoidal":
-        positions = trees.TableParameters(Spec((first + side**2, width), trained=False, values=grid))
+        positions = trees.TableParameters(Spec((first + side**2, width), trained=False, constant=grid))
     shape = (width, config.channels, config.patch_size, config.patch_size)
     return VisionParameters(
         trees.ConvolutionParameters(Spec(shape, "flat matrix"), Spec((width,))),
         Spec((width,), "small") if first else None,
         positions,
-        encoder_parameters(config),
-        head_parameters(width, config.classes),
+        encoder_specs(config),
+        classifier_head_specs(width, config.classes),
     )
 
 
@@ -105,18 +107,18 @@ def vision_transformer(
 # --- images: convolution and recurrence -------------------------------------------------------------
 @dataclass(frozen=True)
 class ConvolutionalParameters:
-    blocks: tuple[trees.ConvolutionParameters, ...] = node("block")
-    head: trees.HeadParameters = node("head")
+    blocks: tuple[trees.ConvolutionParameters, ...] = subtree("block")
+    head: trees.ClassifierHeadParameters = subtree("head")
 
 
-def convolution_parameters(channels: int, width: int, *size: int) -> trees.ConvolutionParameters:
+def convolution_specs(channels: int, width: int, *size: int) -> trees.ConvolutionParameters:
     return trees.ConvolutionParameters(Spec((width, channels, *size), "matrix"), Spec((width,)))
 
 
 def _convolutional_parameters(config: ConvolutionalConfig) -> ConvolutionalParameters:
     widths = [config.channels] + [config.width << k for k in range(config.depth)]
-    blocks = tuple(convolution_parameters(a, b, 3, 3) for a, b in pairwise(widths))
-    return ConvolutionalParameters(blocks, head_parameters(widths[-1], config.classes))
+    blocks = tuple(convolution_specs(a, b, 3, 3) for a, b in pairwise(widths))
+    return ConvolutionalParameters(blocks, classifier_head_specs(widths[-1], config.classes))
 
 
 def _convolutional_steps(config: ConvolutionalConfig) -> tuple[Step, ...]:
@@ -148,29 +150,29 @@ def convolutional_classifier(
     maps = images
     for i, block in enumerate(parameters.blocks):
         scoped = kernels.inside(f"block {i}")
-        maps = scoped.inside("pooling").max_pooling(scoped.convolution(maps, block), size=2)
+        maps = scoped.inside("pooling").max_pooling(scoped.convolution_relu(maps, block), size=2)
     flat = maps.reshape(*maps.shape[:-2], maps.shape[-2] * maps.shape[-1])
     pooled = kernels.note("pooled", flat.mean(-1))
     return kernels.note("scores", kernels.linear(pooled, parameters.head.matrix, parameters.head.bias))
 
 
-def recurrent_parameters(inputs: int, width: int, cell: CellKind) -> trees.RecurrentParameters:
+def recurrent_specs(inputs: int, width: int, cell: CellKind) -> trees.RecurrentParameters:
     rows = GATE_COUNTS[cell] * width
     matrices = Spec((rows, inputs), "matrix"), Spec((rows, width), "matrix")
     biases = dict.fromkeys(("b_x", "b_h") if cell == "gru" else ("bias",), Spec((rows,)))
     return trees.RecurrentParameters(*matrices, **biases)
 
 
-def recurrent_layer_parameters(
-    inputs: int, width: int, cell: CellKind, both: bool
+def recurrent_layer_specs(
+    inputs: int, width: int, cell: CellKind, bidirectional: bool
 ) -> trees.RecurrentLayerParameters:
-    single = recurrent_parameters(inputs, width, cell)
-    return trees.RecurrentLayerParameters(single, single if both else None)
+    single = recurrent_specs(inputs, width, cell)
+    return trees.RecurrentLayerParameters(single, single if bidirectional else None)
 
 
-def recurrent_layer_steps(cell: CellKind, both: bool) -> tuple[Step, ...]:
+def recurrent_layer_steps(cell: CellKind, bidirectional: bool) -> tuple[Step, ...]:
     mechanisms: dict[str, Callable[..., Tensor]] = {"plain": recurrence, "lstm": lstm, "gru": gru}
-    sides = ("forwards", "backwards") if both else ("forwards",)
+    sides = ("forwards", "backwards") if bidirectional else ("forwards",)
     return tuple(step for side in sides for step in steps_of(mechanisms[cell], scope=side))
 
 
@@ -182,7 +184,7 @@ def recurrent_layer(
     cell: CellKind,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
-    """One direction or both, side by side: (batch, time, width) in, (batch, time, states) out.
+    """One direction or bidirectional, side by side: (batch, time, width) in, (batch, time, states) out.
 
     ``mask`` has 1 for each step and 0 for the padding after the last.
     """
@@ -213,15 +215,15 @@ def gather_rows(rows: Tensor, positions: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class RecurrentClassifierParameters:
-    recurrent: trees.RecurrentLayerParameters = node("")
-    head: trees.HeadParameters = node("head")
+    recurrent: trees.RecurrentLayerParameters = subtree("")
+    head: trees.ClassifierHeadParameters = subtree("head")
 
 
 def _recurrent_classifier_parameters(config: RecurrentConfig) -> RecurrentClassifierParameters:
     width, inputs = config.width, config.channels * config.image_size
     return RecurrentClassifierParameters(
-        recurrent_layer_parameters(inputs, width, config.cell, config.bidirectional),
-        head_parameters(2 * width if config.bidirectional else width, config.classes),
+        recurrent_layer_specs(inputs, width, config.cell, config.bidirectional),
+        classifier_head_specs(2 * width if config.bidirectional else width, config.classes),
     )
 
 

@@ -32,7 +32,7 @@ def no_dropout(value: Tensor) -> Tensor:
 class Kernels:
     """The mechanisms on nodes of parameters, their steps noted by ``note``, in its scope.
 
-    A subclass may replace them by twins, which know no note.
+    A subclass may replace them by twins: fused versions, which record no steps.
     """
 
     skips_unused_outputs = False  # whether the last block computes only what is read
@@ -72,7 +72,7 @@ class Kernels:
     def normalisation(self, tokens: Tensor, p: trees.NormalisationParameters, **options: Any) -> Tensor:
         return self.call(layer_normalisation, tokens, p.scale, p.shift, **options)
 
-    def convolution(self, signal: Tensor, p: trees.ConvolutionParameters) -> Tensor:
+    def convolution_relu(self, signal: Tensor, p: trees.ConvolutionParameters) -> Tensor:
         """Along one axis or two, the size kept by padding; then ReLU."""
         convolve = convolution_1d if len(p.filters.shape) == 3 else convolution_2d
         padding = p.filters.shape[-1] // 2
@@ -102,9 +102,9 @@ class Kernels:
         product = project(rows.unsqueeze(-2), matrix, "the matrix").squeeze(-2)
         return add_bias(product, bias, "the bias")
 
-    def embed(self, table: Tensor, numbers: Tensor) -> Tensor:
-        """The rows of a table by their numbers."""
-        return table[numbers]
+    def embed(self, table: Tensor, indices: Tensor) -> Tensor:
+        """The rows of a table by their indices."""
+        return table[indices]
 
 
 PLAIN = Kernels()

@@ -110,7 +110,7 @@ def _residual(
     Input("tokens", "X", "token width", "one row per token"),
     *input_cards(EncoderLayerParameters),
     *encoder_steps(),
-    gather=partial(group_parameters, EncoderLayerParameters),
+    build_parameters=partial(group_parameters, EncoderLayerParameters),
 )
 def encoder_layer(
     tokens: Tensor,
@@ -143,7 +143,7 @@ def encoder_layer(
     Input("memory", "M", "key width", "the output of the encoder, one row per token"),
     *input_cards(DecoderLayerParameters),
     *decoder_steps(),
-    gather=partial(group_parameters, DecoderLayerParameters),
+    build_parameters=partial(group_parameters, DecoderLayerParameters),
 )
 def decoder_layer(
     tokens: Tensor,

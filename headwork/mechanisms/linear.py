@@ -49,10 +49,10 @@ def _note_features(query: Tensor, key: Tensor, features: Features, note: Note) -
 
 @mechanism(
     *FEATURE_CARDS,
-    Step("scores", "S", r"\Phi_Q \Phi_K^\top", "query key", columns=r"\Phi_K^\top \Phi_Q"),
+    Step("scores", "S", r"\Phi_Q \Phi_K^\top", "query key", column_formula=r"\Phi_K^\top \Phi_Q"),
     Step("sums", "z", r"\textstyle\sum_j S_{ij}", "query one"),
     Step("weights", "A", r"S / z", "query key"),
-    Step("output", "Y", r"A V", "query value_width", columns=r"V A"),
+    Step("output", "Y", r"A V", "query value_width", column_formula=r"V A"),
 )
 def linear_attention(
     query: Tensor,
@@ -148,17 +148,17 @@ def linear_attention_chunked(
     states, key_sums = _running_sums(key, value, chunk, "chunk", note)
     rows = []
     for t, start in enumerate(range(0, query.shape[-2], chunk)):
-        at = inside(note, f"chunk {t}")
+        scoped = inside(note, f"chunk {t}")
         queries = query[..., start : start + chunk, :]
         if mask is None:
             above, sums = queries @ states[-1], queries @ key_sums[-1].mT
         else:
             products = queries @ key[..., start : start + chunk, :].mT
-            scores = at("scores", products * causal(products))
+            scores = scoped("scores", products * causal(products))
             above, sums = scores @ value[..., start : start + chunk, :], scores.sum(-1, keepdim=True)
             if t:
                 above, sums = queries @ states[t - 1] + above, queries @ key_sums[t - 1].mT + sums
-        rows.append(at("output", above / at("sums", sums)))
+        rows.append(scoped("output", above / scoped("sums", sums)))
     return note("output", cat(rows, -2))
 
 
@@ -169,11 +169,11 @@ def _running_sums(
     states: list[Tensor] = []
     key_sums: list[Tensor] = []
     for t, start in enumerate(range(0, key.shape[-2], chunk)):
-        at = inside(note, f"{scope} {t}")
+        scoped = inside(note, f"{scope} {t}")
         keys, values = key[..., start : start + chunk, :], value[..., start : start + chunk, :]
         new, total = keys.mT @ values, keys if chunk == 1 else keys.sum(-2, keepdim=True)
-        states.append(at("state", states[-1] + new if states else new))
-        key_sums.append(at("key sum", key_sums[-1] + total if key_sums else total))
+        states.append(scoped("state", states[-1] + new if states else new))
+        key_sums.append(scoped("key sum", key_sums[-1] + total if key_sums else total))
     return states, key_sums
 
 
@@ -191,7 +191,7 @@ def check_chunks(query: Tensor, key: Tensor, mask: Mask, chunk: int) -> None:
     *MULTI_HEAD_CARDS,
     *steps_per_head(linear_attention),
     *JOINED_STEPS,
-    gather=partial(group_parameters, AttentionParameters),
+    build_parameters=partial(group_parameters, AttentionParameters),
 )
 def multi_head_linear_attention(
     tokens: Tensor,

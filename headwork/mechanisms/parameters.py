@@ -27,7 +27,7 @@ def parameter(symbol: str, axes: str, about: str, **more: str) -> Any:
     return field(default=None, metadata={"card": (symbol, axes, about), **more})
 
 
-def node(scope: str, prefix: str = "", suffix: str = "") -> Any:
+def subtree(scope: str, prefix: str = "", suffix: str = "") -> Any:
     """A field that holds a node, with its scope in paths; by hand its parameters are named by affixes."""
     return field(default=None, metadata={"scope": scope, "prefix": prefix, "suffix": suffix})
 
@@ -37,14 +37,14 @@ class Spec:
     """A parameter before it has numbers: its shape and how a new one is drawn.
 
     "matrix": uniform within sqrt(6 / (rows + columns)) (Glorot & Bengio 2010), with "flat matrix" as if it
-    had two axes; "rows": normal, of length about 1; "small": normal, of deviation 0.02. ``values`` makes a
+    had two axes; "rows": normal, of length about 1; "small": normal, of deviation 0.02. ``constant`` makes a
     table that is neither trained nor saved, of the kind of a given tensor.
     """
 
     shape: tuple[int, ...]
     draw: Draw = "zeros"
     trained: bool = True
-    values: Callable[[Tensor], Tensor] | None = None
+    constant: Callable[[Tensor], Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,28 +79,28 @@ class NormalisationParameters:
 
 @dataclass(frozen=True)
 class EncoderLayerParameters:
-    attention: AttentionParameters = node("attention")
-    normalisation_1: NormalisationParameters = node("normalisation 1", suffix="_1")
-    normalisation_2: NormalisationParameters = node("normalisation 2", suffix="_2")
-    feed_forward: FeedForwardParameters = node("feed-forward")
+    attention: AttentionParameters = subtree("attention")
+    normalisation_1: NormalisationParameters = subtree("normalisation 1", suffix="_1")
+    normalisation_2: NormalisationParameters = subtree("normalisation 2", suffix="_2")
+    feed_forward: FeedForwardParameters = subtree("feed-forward")
 
 
 @dataclass(frozen=True)
 class DecoderLayerParameters:
-    attention: AttentionParameters = node("attention")
-    normalisation_1: NormalisationParameters = node("normalisation 1", suffix="_1")
-    normalisation_2: NormalisationParameters = node("normalisation 2", suffix="_2")
-    normalisation_3: NormalisationParameters = node("normalisation 3", suffix="_3")
-    feed_forward: FeedForwardParameters = node("feed-forward")
-    cross_attention: AttentionParameters = node("cross-attention", prefix="cross_")
+    attention: AttentionParameters = subtree("attention")
+    normalisation_1: NormalisationParameters = subtree("normalisation 1", suffix="_1")
+    normalisation_2: NormalisationParameters = subtree("normalisation 2", suffix="_2")
+    normalisation_3: NormalisationParameters = subtree("normalisation 3", suffix="_3")
+    feed_forward: FeedForwardParameters = subtree("feed-forward")
+    cross_attention: AttentionParameters = subtree("cross-attention", prefix="cross_")
 
 
 @dataclass(frozen=True)
 class StackParameters:
     """Blocks one after another, and the normalisation at their end where there is one."""
 
-    blocks: tuple[Any, ...] = node("block")
-    normalisation: NormalisationParameters | None = node("normalisation")
+    blocks: tuple[Any, ...] = subtree("block")
+    normalisation: NormalisationParameters | None = subtree("normalisation")
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class ConvolutionParameters:
 
 
 @dataclass(frozen=True)
-class HeadParameters:
+class ClassifierHeadParameters:
     """From a vector to one logit per class, applied as W x."""
 
     matrix: Tensor = parameter("W", "class width", "one row per class")
@@ -139,8 +139,8 @@ class RecurrentParameters:
 class RecurrentLayerParameters:
     """One direction or both."""
 
-    forwards: RecurrentParameters = node("forwards")
-    backwards: RecurrentParameters | None = node("backwards")
+    forwards: RecurrentParameters = subtree("forwards")
+    backwards: RecurrentParameters | None = subtree("backwards")
 
 
 @dataclass(frozen=True)
@@ -151,10 +151,10 @@ class NGramParameters:
     ratios: Tensor = parameter("r", "ngram class", "fixed factors, counted before training")
 
 
-def init_tree(kind: type, **sizes: int) -> Any:
+def spec_tree(kind: type, **sizes: int) -> Any:
     """A tree of ``Spec`` of that kind, with a size for each axis word.
 
-    >>> init_tree(HeadParameters, width=3, **{"class": 2}).bias.shape
+    >>> spec_tree(ClassifierHeadParameters, width=3, **{"class": 2}).bias.shape
     (2,)
     """
     known = dict.fromkeys(("key_width", "value_width", "joined_width"), sizes.get("width", 0)) | sizes
@@ -162,7 +162,7 @@ def init_tree(kind: type, **sizes: int) -> Any:
 
     def child(entry: Field[Any]) -> Any:
         if "card" not in entry.metadata:
-            return init_tree(hints[entry.name], **sizes)
+            return spec_tree(hints[entry.name], **sizes)
         axes = entry.metadata["card"][1].split()
         draw = entry.metadata.get("draw", "matrix" if len(axes) > 1 else "zeros")
         return Spec(tuple(known[word] for word in axes), draw)
@@ -202,7 +202,7 @@ def flatten_tree(tree: Any) -> dict[str, Any]:
 def fill_tree(template: Any, values: Mapping[str, Any], where: str = "parameters") -> Any:
     """The tree of ``template`` with these values, by either name; errors say what is missing or misshapen.
 
-    >>> fill_tree(HeadParameters(Spec((2, 3)), Spec((2,))), {"matrix": "?"})
+    >>> fill_tree(ClassifierHeadParameters(Spec((2, 3)), Spec((2,))), {"matrix": "?"})
     Traceback (most recent call last):
     headwork.errors.InputError: parameters: 'bias' is missing. Expected 2.
     """

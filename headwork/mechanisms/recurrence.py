@@ -107,10 +107,10 @@ def recurrent_states(
     _check_sizes(inputs, W_x, W_h)
     states = []
     for t in range(inputs.shape[-2]):
-        at = inside(note, f"step {t}")
+        scoped = inside(note, f"step {t}")
         total = _add_bias(_product(inputs[..., t, :], W_x), None if state is None else _product(state, W_h))
-        total = at("sum", _add_bias(total, bias))
-        state = at("state", total.tanh() if activation == "tanh" else total)
+        total = scoped("sum", _add_bias(total, bias))
+        state = scoped("state", total.tanh() if activation == "tanh" else total)
         states.append(state)
     return states
 

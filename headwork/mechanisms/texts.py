@@ -20,24 +20,24 @@ from headwork.mechanisms.definitions import MASK, TOKENS, check_tokens, model
 from headwork.mechanisms.images import (
     CELL_KINDS,
     SCORES,
-    convolution_parameters,
+    classifier_head_specs,
+    convolution_specs,
     gather_rows,
-    head_parameters,
     recurrent_layer,
-    recurrent_layer_parameters,
+    recurrent_layer_specs,
     recurrent_layer_steps,
 )
 from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.layers import encoder_steps
 from headwork.mechanisms.normalisation import normalisation_steps
-from headwork.mechanisms.parameters import Spec, init_tree, node
+from headwork.mechanisms.parameters import Spec, spec_tree, subtree
 from headwork.mechanisms.transformer import (
     EMBEDDING,
     add_positions,
     encoder,
-    encoder_parameters,
+    encoder_specs,
     key_mask,
-    position_parameters,
+    position_specs,
     position_steps,
     stack_steps,
 )
@@ -48,21 +48,21 @@ KERNEL_SIZE = 5  # of a convolution along tokens
 
 @dataclass(frozen=True)
 class TextEncoderParameters:
-    embedding: trees.TableParameters = node("embedding")
-    positions: trees.TableParameters = node("positions")
-    types: trees.TableParameters | None = node("types")
-    normalisation: trees.NormalisationParameters | None = node("embedding normalisation")
-    transformer: trees.StackParameters = node("")
+    embedding: trees.TableParameters = subtree("embedding")
+    positions: trees.TableParameters = subtree("positions")
+    types: trees.TableParameters | None = subtree("types")
+    normalisation: trees.NormalisationParameters | None = subtree("embedding normalisation")
+    transformer: trees.StackParameters = subtree("")
 
 
-def _text_encoder_parameters(config: TextEncoderConfig) -> TextEncoderParameters:
+def _text_encoder_specs(config: TextEncoderConfig) -> TextEncoderParameters:
     width = config.width
     return TextEncoderParameters(
-        init_tree(trees.TableParameters, row=config.vocabulary, width=width),
-        position_parameters(config.positions, config.max_length, width),
-        init_tree(trees.TableParameters, row=config.token_types, width=width) if config.token_types else None,
-        init_tree(trees.NormalisationParameters, width=width) if config.embedding_normalisation else None,
-        encoder_parameters(config),
+        spec_tree(trees.TableParameters, row=config.vocabulary, width=width),
+        position_specs(config.positions, config.max_length, width),
+        spec_tree(trees.TableParameters, row=config.token_types, width=width) if config.token_types else None,
+        spec_tree(trees.NormalisationParameters, width=width) if config.embedding_normalisation else None,
+        encoder_specs(config),
     )
 
 
@@ -78,7 +78,7 @@ def keep_positions(values: Tensor, positions: Tensor | None) -> Tensor:
 
 @model(
     "text-encoder",
-    _text_encoder_parameters,
+    _text_encoder_specs,
     _text_encoder_steps,
     TOKENS,
     MASK,
@@ -112,8 +112,8 @@ def text_encoder(
     return encoder(p.transformer, config, kernels.drop(vectors), mask=mask, kernels=kernels)
 
 
-def token_convolution_parameters(width: int, depth: int, taps: int = KERNEL_SIZE) -> trees.StackParameters:
-    return trees.StackParameters((convolution_parameters(width, width, taps),) * depth)
+def token_convolution_specs(width: int, depth: int, taps: int = KERNEL_SIZE) -> trees.StackParameters:
+    return trees.StackParameters((convolution_specs(width, width, taps),) * depth)
 
 
 def token_convolutions(
@@ -123,36 +123,36 @@ def token_convolutions(
     real = None if mask is None else mask[..., None, :].to(vectors)
     maps = vectors.mT if real is None else vectors.mT * real
     for i, block in enumerate(parameters.blocks):
-        maps = kernels.inside(f"block {i}").convolution(maps, block)
+        maps = kernels.inside(f"block {i}").convolution_relu(maps, block)
         maps = maps if real is None else maps * real
     return maps.mT
 
 
 @dataclass(frozen=True)
 class SequenceEncoderParameters:
-    embedding: trees.TableParameters = node("embedding")
-    body: Any = node("")
+    embedding: trees.TableParameters = subtree("embedding")
+    body: Any = subtree("")
 
 
 @dataclass(frozen=True)
 class TextClassifierParameters:
-    encoder: Any = node("")
-    head: trees.HeadParameters = node("head")
-    ngrams: trees.NGramParameters | None = node("n-grams")
+    encoder: Any = subtree("")
+    head: trees.ClassifierHeadParameters = subtree("head")
+    ngrams: trees.NGramParameters | None = subtree("n-grams")
 
 
 def _text_classifier_parameters(config: TextClassifierConfig) -> TextClassifierParameters:
     width, both = config.width, config.bidirectional
-    source: Any = _text_encoder_parameters(config)
+    source: Any = _text_encoder_specs(config)
     if config.encoder != "transformer":
-        body: Any = token_convolution_parameters(width, config.depth)
+        body: Any = token_convolution_specs(width, config.depth)
         if config.encoder != "convolution":
-            body = recurrent_layer_parameters(width, width, config.encoder, both)
+            body = recurrent_layer_specs(width, width, config.encoder, both)
         source = SequenceEncoderParameters(source.embedding, body)
     doubled = both and config.encoder in CELL_KINDS.values()
     shape = config.ngrams, config.classes
     ngrams = trees.NGramParameters(Spec(shape), Spec(shape, "ones", trained=False))
-    head = head_parameters(2 * width if doubled else width, config.classes)
+    head = classifier_head_specs(2 * width if doubled else width, config.classes)
     return TextClassifierParameters(source, head, ngrams if config.ngrams else None)
 
 

@@ -26,7 +26,7 @@ from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.layers import decoder_layer, decoder_steps, encoder_layer, encoder_steps
 from headwork.mechanisms.linear import multi_head_linear_attention
 from headwork.mechanisms.normalisation import normalisation_steps
-from headwork.mechanisms.parameters import Spec, init_tree, node
+from headwork.mechanisms.parameters import Spec, spec_tree, subtree
 from headwork.mechanisms.positions import learned_positions, sinusoidal_positions
 from headwork.note import Input, Step, inside, steps_of
 
@@ -34,7 +34,7 @@ EMBEDDING = Step("embedding", "E", r"T_{x}", "token width")
 
 
 # --- parameters -------------------------------------------------------------------------------------
-def position_parameters(kind: PositionKind, count: int, width: int) -> trees.TableParameters:
+def position_specs(kind: PositionKind, count: int, width: int) -> trees.TableParameters:
     """One row per position, learned, or of sinusoids."""
     if kind == "learned":
         return trees.TableParameters(Spec((count, width), "small"))
@@ -42,17 +42,17 @@ def position_parameters(kind: PositionKind, count: int, width: int) -> trees.Tab
     def rows(like: Tensor) -> Tensor:
         return sinusoidal_positions(like.new_tensor(list(range(count))), width=width)
 
-    return trees.TableParameters(Spec((count, width), trained=False, values=rows))
+    return trees.TableParameters(Spec((count, width), trained=False, constant=rows))
 
 
-def stack_parameters(kind: type, config: TransformerConfig) -> trees.StackParameters:
-    layer = init_tree(kind, width=config.width, hidden=config.hidden)
-    last = init_tree(trees.NormalisationParameters, width=config.width) if config.ends_normalised else None
+def stack_specs(kind: type, config: TransformerConfig) -> trees.StackParameters:
+    layer = spec_tree(kind, width=config.width, hidden=config.hidden)
+    last = spec_tree(trees.NormalisationParameters, width=config.width) if config.ends_normalised else None
     return trees.StackParameters((layer,) * config.depth, last)
 
 
-encoder_parameters = partial(stack_parameters, trees.EncoderLayerParameters)
-decoder_parameters = partial(stack_parameters, trees.DecoderLayerParameters)
+encoder_specs = partial(stack_specs, trees.EncoderLayerParameters)
+decoder_specs = partial(stack_specs, trees.DecoderLayerParameters)
 
 
 # --- cards of the steps -----------------------------------------------------------------------------
@@ -64,8 +64,8 @@ def stack_steps(
 
     def within(step: Step) -> Step:
         before = ",positions/output,embedding normalisation/output,block </output|X}"
-        formula, columns = (text.replace("|X}", before) for text in (step.formula, step.columns))
-        return replace(step, name=f"{scope}block */{step.name}", formula=formula, columns=columns)
+        formula, columns = (text.replace("|X}", before) for text in (step.formula, step.column_formula))
+        return replace(step, name=f"{scope}block */{step.name}", formula=formula, column_formula=columns)
 
     steps = tuple(map(within, layer(attention)))
     rows = f"{{block {config.depth - 1}/output|X}}"
@@ -117,7 +117,7 @@ def _stack(
     return scoped.normalisation(tokens, parameters.normalisation, epsilon=config.epsilon)
 
 
-@model("encoder", encoder_parameters, partial(stack_steps, encoder_steps), VECTORS, check=check_vectors)
+@model("encoder", encoder_specs, partial(stack_steps, encoder_steps), VECTORS, check=check_vectors)
 def encoder(
     parameters: trees.StackParameters,
     config: TransformerConfig,
@@ -139,7 +139,7 @@ def encoder(
 
 @model(
     "decoder",
-    decoder_parameters,
+    decoder_specs,
     partial(stack_steps, decoder_steps),
     VECTORS,
     Input("memory", "M", "batch key width"),
@@ -178,16 +178,16 @@ def key_mask(mask: Tensor | None) -> Tensor | None:
 
 @dataclass(frozen=True)
 class LanguageModelParameters:
-    embedding: trees.TableParameters = node("embedding")
-    positions: trees.TableParameters = node("positions")
-    transformer: trees.StackParameters = node("")
+    embedding: trees.TableParameters = subtree("embedding")
+    positions: trees.TableParameters = subtree("positions")
+    transformer: trees.StackParameters = subtree("")
 
 
 def _language_model_parameters(config: LanguageModelConfig) -> LanguageModelParameters:
     return LanguageModelParameters(
-        init_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
-        position_parameters(config.positions, config.max_length, config.width),
-        encoder_parameters(config),
+        spec_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
+        position_specs(config.positions, config.max_length, config.width),
+        encoder_specs(config),
     )
 
 
@@ -215,18 +215,18 @@ def language_model(
 
 @dataclass(frozen=True)
 class EncoderDecoderParameters:
-    embedding: trees.TableParameters = node("embedding")
-    positions: trees.TableParameters = node("positions")
-    encoder: trees.StackParameters = node("encoder")
-    decoder: trees.StackParameters = node("decoder")
+    embedding: trees.TableParameters = subtree("embedding")
+    positions: trees.TableParameters = subtree("positions")
+    encoder: trees.StackParameters = subtree("encoder")
+    decoder: trees.StackParameters = subtree("decoder")
 
 
 def _encoder_decoder_parameters(config: EncoderDecoderConfig) -> EncoderDecoderParameters:
     return EncoderDecoderParameters(
-        init_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
-        position_parameters("sinusoidal", config.max_length, config.width),
-        encoder_parameters(config),
-        decoder_parameters(config),
+        spec_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
+        position_specs("sinusoidal", config.max_length, config.width),
+        encoder_specs(config),
+        decoder_specs(config),
     )
 
 
@@ -247,10 +247,10 @@ def _encoder_decoder_steps(config: EncoderDecoderConfig) -> tuple[Step, ...]:
 
 
 def _check_pair(
-    name: str, config: Any, source: Tensor, target: Tensor, mask: Tensor = None, *, values: bool = True
+    name: str, config: Any, source: Tensor, target: Tensor, mask: Tensor = None, *, check_values: bool = True
 ) -> None:
-    check_tokens("source", config, source, mask, values=values)
-    check_tokens("target", config, target, values=values)
+    check_tokens("source", config, source, mask, check_values=check_values)
+    check_tokens("target", config, target, check_values=check_values)
 
 
 @model(
@@ -279,9 +279,9 @@ def encoder_decoder(
         vectors = side.note("embedding", rows * rows.new_tensor(config.width).sqrt())
         return side.drop(add_positions(vectors, p.positions.table, kernels=side))
 
-    hidden = key_mask(mask)
+    source_keys = key_mask(mask)
     side = kernels.inside("encoder")
-    memory = encoder(p.encoder, config, embed(source, side), mask=hidden, kernels=side)
+    memory = encoder(p.encoder, config, embed(source, side), mask=source_keys, kernels=side)
     side = kernels.inside("decoder")
-    vectors = decoder(p.decoder, config, embed(target, side), memory, memory_mask=hidden, kernels=side)
+    vectors = decoder(p.decoder, config, embed(target, side), memory, memory_mask=source_keys, kernels=side)
     return kernels.note("scores", kernels.linear(vectors, p.embedding.table))

@@ -30,19 +30,19 @@ from headwork.note import Note, Step, silent
 MODELS: "dict[str, type[Model]]" = {}  # by the name of the class, as saved folders have it
 
 
-def draw_parameter(initial: Spec) -> Tensor:
+def initialise_parameter(spec: Spec) -> Tensor:
     """A new tensor, as ``Spec`` describes it."""
-    shape = initial.shape
-    if initial.values is not None:
+    shape = spec.shape
+    if spec.constant is not None:
         table = torch.empty(*shape)
-        return table if table.is_meta else table.copy_(initial.values(torch.zeros((), dtype=torch.float64)))
-    if initial.draw == "rows":
+        return table if table.is_meta else table.copy_(spec.constant(torch.zeros((), dtype=torch.float64)))
+    if spec.draw == "rows":
         return torch.randn(*shape) / math.sqrt(shape[-1])
-    if initial.draw == "small":
+    if spec.draw == "small":
         return 0.02 * torch.randn(*shape)
-    if initial.draw in ("zeros", "ones"):
-        return (torch.zeros if initial.draw == "zeros" else torch.ones)(*shape)
-    flat = shape if initial.draw == "matrix" else (shape[0], math.prod(shape[1:]))
+    if spec.draw in ("zeros", "ones"):
+        return (torch.zeros if spec.draw == "zeros" else torch.ones)(*shape)
+    flat = shape if spec.draw == "matrix" else (shape[0], math.prod(shape[1:]))
     return nn.init.xavier_uniform_(torch.empty(*flat)).reshape(shape)
 
 
@@ -55,9 +55,9 @@ class Parameters(nn.Module):
         for name in self.names:
             value = getattr(template, name)
             if isinstance(value, Spec) and value.trained:
-                value = nn.Parameter(draw_parameter(value))
+                value = nn.Parameter(initialise_parameter(value))
             elif isinstance(value, Spec):
-                self.register_buffer(name, draw_parameter(value), persistent=value.values is None)
+                self.register_buffer(name, initialise_parameter(value), persistent=value.constant is None)
                 continue
             elif isinstance(value, tuple):
                 value = nn.ModuleList(Parameters(child) for child in value)
@@ -97,10 +97,12 @@ class Model(Parameters):
         super().__init__(replace(self.definition.parameters(config), **parts))
         self.config = config
 
-    def run(self, *inputs: Any, note: Note = silent, fused: Any = FusedKernels, **options: Any) -> Tensor:
-        """The body of the definition on these parameters and inputs; ``fused`` are its fast kernels."""
-        native = self.config.backend == "native" and fused is FusedKernels
-        kind = Kernels if self.config.backend == "plain" else NativeKernels if native else fused
+    def run(
+        self, *inputs: Any, note: Note = silent, kernels_class: Any = FusedKernels, **options: Any
+    ) -> Tensor:
+        """The body of the definition on these parameters and inputs; ``kernels_class`` its fast kernels."""
+        native = self.config.backend == "native" and kernels_class is FusedKernels
+        kind = Kernels if self.config.backend == "plain" else NativeKernels if native else kernels_class
         rate = getattr(self.config, "dropout", 0.0) if self.training else 0.0
         kernels = kind(drop=partial(functional.dropout, p=rate) if rate else no_dropout, note=note)
         result: Tensor = self.definition.function(
@@ -119,7 +121,7 @@ class Model(Parameters):
         return sum(p.numel() for p in self.parameters())
 
     def with_backend(self, backend: Backend) -> Self:
-        """The same parameters (not copies) under the other backend.
+        """The same parameters (not copies) under another backend.
 
         >>> from headwork.models import VisionTransformer, VisionTransformerConfig
         >>> fast = VisionTransformer(VisionTransformerConfig(backend="fused"))
@@ -161,7 +163,7 @@ class Model(Parameters):
         """Refuse inputs that do not fit, and a note where a fused kernel notes no steps."""
         # Looking at values would break a compiled graph, and numbers without storage have none.
         look = not torch.compiler.is_compiling() and not any(t is not None and t.is_meta for t in inputs)
-        self.definition.check(type(self).__name__, self.config, *inputs, values=look)
+        self.definition.check(type(self).__name__, self.config, *inputs, check_values=look)
         if note is not silent and self.config.backend != "plain":
             raise InputError(
                 f"{type(self).__name__}: a {self.config.backend} model keeps no steps, so there is nothing "

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headwork.errors import InputError
-from headwork.loading.folders import FAMILIES, TORCH, from_theirs, read_transformers, to_theirs
+from headwork.loading.folders import FAMILIES, TORCH_NAMES, from_theirs, read_transformers, to_theirs
 from headwork.mechanisms.configs import TransformerConfig
 from headwork.mechanisms.texts import mean_of_tokens
 from headwork.models.checkpoints import torch_model, write_model
@@ -109,7 +109,7 @@ def from_torch(
         name: (value if value.dtype == torch.float64 else value.float()).detach().cpu().numpy()
         for name, value in state.items()
     }
-    return torch_model(from_theirs(TORCH, arrays, kind, config, "torch's state"))  # type: ignore[return-value]
+    return torch_model(from_theirs(TORCH_NAMES, arrays, kind, config, "torch's state"))  # type: ignore[return-value]
 
 
 def to_torch(model: Encoder | Decoder, decoder: Decoder | None = None) -> nn.Module:
@@ -119,8 +119,8 @@ def to_torch(model: Encoder | Decoder, decoder: Decoder | None = None) -> nn.Mod
         sizes, second = (model.config.width, model.config.heads), _torch_module(decoder)
         result = nn.Transformer(*sizes, custom_encoder=first, custom_decoder=second, batch_first=True)
         # It draws all parameters anew, also those of stacks that it is given: fill them afterwards.
-        second.load_state_dict(to_theirs(TORCH, decoder.state_dict()))
-    first.load_state_dict(to_theirs(TORCH, model.state_dict()))
+        second.load_state_dict(to_theirs(TORCH_NAMES, decoder.state_dict()))
+    first.load_state_dict(to_theirs(TORCH_NAMES, model.state_dict()))
     return result.eval()
 
 

@@ -60,8 +60,8 @@ class TextClassifier(Model):
     def forward(self, tokens: Tensor, mask: Tensor | None = None, *, note: Note = silent) -> Tensor:
         """``mask`` has 1 for each token and 0 for padding."""
         self.check(tokens, mask, note=note)
-        share = self.config.word_dropout if self.training else 0.0
-        kept = random_positions(tokens, mask, 1 - share) if share else None
+        drop_rate = self.config.word_dropout if self.training else 0.0
+        kept = random_positions(tokens, mask, 1 - drop_rate) if drop_rate else None
         return self.run(tokens, mask, ngrams=self.ngrams_of(tokens, mask), kept_positions=kept, note=note)
 
     def ngrams_of(self, tokens: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
@@ -101,7 +101,7 @@ def first_occurrence(rows: Tensor) -> Tensor:
     return torch.zeros_like(new).scatter(-1, index, new)
 
 
-def random_positions(tokens: Tensor, mask: Tensor | None, share: float) -> Tensor:
+def random_positions(tokens: Tensor, mask: Tensor | None, keep_rate: float) -> Tensor:
     """Positions (batch, position) of a random share of the tokens, in order: always the first, padding last.
 
     >>> import torch
@@ -112,4 +112,4 @@ def random_positions(tokens: Tensor, mask: Tensor | None, share: float) -> Tenso
     priority[:, 0] = -1
     if mask is not None:
         priority = priority.masked_fill(mask == 0, 2)
-    return priority.argsort(1)[:, : max(1, round(share * tokens.shape[1]))].sort(1).values
+    return priority.argsort(1)[:, : max(1, round(keep_rate * tokens.shape[1]))].sort(1).values

@@ -109,7 +109,9 @@ class LanguageModel(Model):
         if caches is None:
             return self.run(tokens, note=note)
         start = caches[0]["key"].shape[-3] if caches and "key" in caches[0] else 0
-        return self.run(tokens, start=start, note=note_with_caches(note, caches), fused=CachingKernels)
+        return self.run(
+            tokens, start=start, note=note_with_caches(note, caches), kernels_class=CachingKernels
+        )
 
     @torch.no_grad()
     def generate(

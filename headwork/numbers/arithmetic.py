@@ -39,7 +39,7 @@ class Operation:
 Expression = Cell | Number | Operation
 
 
-def apply(kind: str, *parts: Expression) -> Expression:
+def expression(kind: str, *parts: Expression) -> Expression:
     return parts[0] if kind in ("sum", "product") and len(parts) == 1 else Operation(kind, parts)
 
 
@@ -90,14 +90,14 @@ def _is_scalar_one(tree: Expression) -> bool:
     return isinstance(tree, Cell) and tree.index == () and tree.value == 1
 
 
-def to_text(tree: Expression, leaf: WriteLeaf) -> str:
-    """The tree as one line of text; ``leaf`` writes a Cell or a Number."""
-    return _write(tree, leaf, latex=False)[0]
+def to_text(tree: Expression, write_leaf: WriteLeaf) -> str:
+    """The tree as one line of text; ``write_leaf`` writes a Cell or a Number."""
+    return _write(tree, write_leaf, latex=False)[0]
 
 
-def to_latex(tree: Expression, leaf: WriteLeaf) -> str:
-    """The tree in LaTeX; ``leaf`` writes a Cell or a Number."""
-    return _write(tree, leaf, latex=True)[0]
+def to_latex(tree: Expression, write_leaf: WriteLeaf) -> str:
+    """The tree in LaTeX; ``write_leaf`` writes a Cell or a Number."""
+    return _write(tree, write_leaf, latex=True)[0]
 
 
 LATEX_FUNCTIONS = {"max": r"\max", "sin": r"\sin", "cos": r"\cos", "tanh": r"\tanh", "ln": r"\ln"}
@@ -111,14 +111,14 @@ def _leaf_precedence(text: str, latex: bool) -> int:
     return 2 if text.startswith("-") and not any(c in text[1:] for c in "+-*/ ") else 1
 
 
-def _write(tree: Expression, leaf: WriteLeaf, latex: bool) -> tuple[str, int]:
+def _write(tree: Expression, write_leaf: WriteLeaf, latex: bool) -> tuple[str, int]:
     """The text and how tightly it binds; a part that binds less tightly is put in brackets."""
     if not isinstance(tree, Operation):
-        text = leaf(tree)
+        text = write_leaf(tree)
         return text, _leaf_precedence(text, latex)
 
     def bracketed(part: Expression, at_least: int) -> str:
-        text, precedence = _write(part, leaf, latex)
+        text, precedence = _write(part, write_leaf, latex)
         return text if precedence >= at_least else rf"\left({text}\right)" if latex else f"({text})"
 
     def inner(part: Expression) -> str:
@@ -139,7 +139,7 @@ def _write(tree: Expression, leaf: WriteLeaf, latex: bool) -> tuple[str, int]:
     if kind == "product":
         factors = [p for p in parts if not _is_scalar_one(p)] or [parts[0]]
         if len(factors) == 1:
-            return _write(factors[0], leaf, latex)
+            return _write(factors[0], write_leaf, latex)
         sign, at_least = (r" \cdot ", 3) if latex else ("*", 2)
         return sign.join([bracketed(factors[0], at_least)] + [bracketed(p, 3) for p in factors[1:]]), 3
     if kind == "quotient":

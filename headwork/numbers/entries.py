@@ -57,7 +57,7 @@ class _EntryParser:
     """Precedence climbing over the tokens of one entry. ``numbers`` makes the numbers."""
 
     def __init__(
-        self, text: str, tokens: list[tuple[str, str]], numbers: "ExactNumbers | DecimalNumbers"
+        self, text: str, tokens: list[tuple[str, str]], numbers: "ExactNumbers | FloatNumbers"
     ) -> None:
         self.text, self.tokens, self.numbers = text, [*tokens, ("end", "")], numbers
         self.position = self.depth = 0
@@ -109,7 +109,10 @@ class _EntryParser:
         if not (word in FUNCTIONS or word in ("(", "pi") or power):
             return ""
         if divided:
-            raise unreadable(self.text, f"is {word!r} divided by too? Write 1/(2*sqrt(2)) or (1/2)*sqrt(2).")
+            raise unreadable(
+                self.text,
+                f"ambiguous: does the division include {word!r}? Write 1/(2*sqrt(2)) or (1/2)*sqrt(2).",
+            )
         return "*"
 
     def unary(self) -> Any:
@@ -257,7 +260,7 @@ class ExactNumbers:
         return result
 
 
-class DecimalNumbers:
+class FloatNumbers:
     """Builds float64 numbers; a free symbol needs exact numbers."""
 
     def number(self, word: str) -> Any:
@@ -322,7 +325,7 @@ def read_number(text: str, *, exact: bool = False) -> Any:
     """
     plain = plain_text(text)
     tokens = _tokenize(plain)
-    value = _EntryParser(plain, tokens, ExactNumbers() if exact else DecimalNumbers()).parse()
+    value = _EntryParser(plain, tokens, ExactNumbers() if exact else FloatNumbers()).parse()
     if exact:
         return _check_value(text, value)
     if value != value:

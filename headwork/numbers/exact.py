@@ -326,10 +326,10 @@ def sigmoid(value: Any) -> Any:
     return 1 / (1 + exponential(-value))
 
 
-def decimal(value: Any) -> float | None:
+def to_float(value: Any) -> float | None:
     """The float64 nearest to an exact number; None where symbols remain.
 
-    >>> decimal(sympy.exp(2) / (sympy.E + 1) ** 2)
+    >>> to_float(sympy.exp(2) / (sympy.E + 1) ** 2)
     0.534446645388523
     """
     if (number := _decimal_if_certain(value)) is not None:
@@ -353,17 +353,17 @@ def _decimal_if_certain(value: Any) -> Any:
 
 
 @lru_cache(maxsize=200_000)
-def _evaluate(value: Any, digits: Any) -> Any:
-    """One number to so many digits. Unlike in SymPy's evalf, repeated parts are computed once."""
+def _evaluate(value: Any, context: Any) -> Any:
+    """One number in a context of mpmath. Unlike in SymPy's evalf, repeated parts are computed once."""
     if value.is_Rational:
-        return digits.mpf(value.p) / value.q
+        return context.mpf(value.p) / value.q
     if value is sympy.E or value is sympy.pi:
-        return +(digits.e if value is sympy.E else digits.pi)
+        return +(context.e if value is sympy.E else context.pi)
     if definition := getattr(value, "definition", None):  # a name (``naming``)
-        return _evaluate(definition, digits)
-    parts = [_evaluate(part, digits) for part in value.args]
+        return _evaluate(definition, context)
+    parts = [_evaluate(part, context) for part in value.args]
     if value.is_Add or value.is_Mul:
-        return digits.fsum(parts) if value.is_Add else digits.fprod(parts)
+        return context.fsum(parts) if value.is_Add else context.fprod(parts)
     if value.is_Pow:
         return parts[0] ** parts[1]
     name = {"Abs": "fabs"}.get(value.func.__name__, value.func.__name__)
@@ -371,4 +371,4 @@ def _evaluate(value: Any, digits: Any) -> Any:
         return max(parts)
     if name not in ("exp", "log", "sin", "cos", "tanh", "erf", "fabs"):
         raise NotImplementedError(name)
-    return getattr(digits, name)(*parts)
+    return getattr(context, name)(*parts)

@@ -14,7 +14,7 @@ TensorKey = str | Node  # a tensor by its label, or by how it came about
 
 
 class OperationEdit(NamedTuple):
-    """One operation of a step, by its number, and what stands there ``instead``.
+    """One operation of a step, by its position, and what stands there ``instead``.
 
     That is a ``Node`` whose operands are again nodes, or numbers (0 is the first operand of the operation),
     tensors of the graph or labels of known tensors; or one of these by itself. In place of a ``matmul``, 0
@@ -22,22 +22,22 @@ class OperationEdit(NamedTuple):
     ``Node("matmul", (0, "key"), {})`` takes another.
     """
 
-    number: int
+    position: int
     instead: Any
 
 
-def operations_between(step: HandTensor) -> list[HandTensor]:
+def results_since_labels(step: HandTensor) -> list[HandTensor]:
     """The results of all operations from the labelled tensors up to a step, operands first, the step last.
 
     >>> import numpy as np
     >>> x = HandTensor(np.ones((2, 2))).labelled("x")
-    >>> [result.node.operation for result in operations_between((x @ x.mT) / 2)]
+    >>> [result.node.operation for result in results_since_labels((x @ x.mT) / 2)]
     ['transpose', 'matmul', 'divide']
     """
-    return operations_up_to(step, lambda tensor: bool(tensor.label))
+    return results_up_to(step, lambda tensor: bool(tensor.label))
 
 
-def operations_up_to(result: HandTensor, known: Callable[[HandTensor], bool]) -> list[HandTensor]:
+def results_up_to(result: HandTensor, known: Callable[[HandTensor], bool]) -> list[HandTensor]:
     """Each operation below the result once, operands first, without what is known or was given."""
     order, seen, stack = [], {result.node}, [(result, iter(result.node.operands))]
     while stack:  # a stack of its own: a model is deeper than Python's
@@ -61,7 +61,7 @@ def evaluate(result: HandTensor, replacing: Mapping[TensorKey, HandTensor]) -> H
     >>> evaluate(2 * x + 1, {"x": HandTensor(np.array([5.0, 0.0]))}).array.tolist()
     [11.0, 1.0]
     """
-    operations = operations_up_to(result, lambda t: t.label in replacing or t.node in replacing)
+    operations = results_up_to(result, lambda t: t.label in replacing or t.node in replacing)
     return recompute(operations, (), replacing)
 
 
@@ -77,7 +77,7 @@ def recompute(
 
     >>> import numpy as np
     >>> x = HandTensor(np.array([[1.0, 3.0]])).labelled("x")
-    >>> operations = operations_between(x.softmax(-1))
+    >>> operations = results_since_labels(x.softmax(-1))
     >>> recompute(operations, [OperationEdit(0, Node("softmax", (0,), {"axis": 0}))]).array.tolist()
     [[1.0, 1.0]]
     """
@@ -98,10 +98,10 @@ def recompute(
             return current(part)
         return replacing[part].labelled(part)
 
-    for number, tensor in enumerate(operations):
+    for index, tensor in enumerate(operations):
         result, operands = current(tensor), [current(operand) for operand in tensor.node.operands]
-        if number in instead:
-            result = compute(instead[number], operands)
+        if index in instead:
+            result = compute(instead[index], operands)
         elif any(a is not b for a, b in zip(operands, tensor.node.operands, strict=True)):
             result = tensor._apply(tensor.node.operation, tuple(operands), tensor.node.options)
         if result is not tensor:

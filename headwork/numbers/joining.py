@@ -1,4 +1,4 @@
-"""What no method of a tensor says, for every kind of tensor: the one dispatch on type."""
+"""What is no method of a tensor (cat, stack), for every kind of tensor: the only dispatch on type."""
 
 import math
 from collections.abc import Sequence

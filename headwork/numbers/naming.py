@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 
 from headwork.errors import TooLarge
-from headwork.numbers.exact import as_single_fraction, decimal, exact_text, sign
+from headwork.numbers.exact import as_single_fraction, exact_text, sign, to_float
 
 MAX_CELL_LENGTH = 40  # characters
 MAX_DEFINITION_LENGTH = 200
@@ -22,7 +22,7 @@ class NamedNumber(sympy.Dummy):  # type: ignore[misc]
     """A name with its definition; no two are equal, even if they are called the same."""
 
     definition: Any
-    # What is asked of it is kept: others use it in more ways than could be gone through.
+    # Answers are cached, because SymPy queries a number through many code paths.
 
     @cached_property
     def free_symbols(self) -> Any:
@@ -58,7 +58,7 @@ class Names:
         if (opposite := as_single_fraction(-value)) in self.known:
             return -self.known[opposite]
         if value not in self.known:
-            number = decimal(value)
+            number = to_float(value)
             signs = {"positive": number > 0} if number else {}
             self.known[value] = NamedNumber(
                 f"u_{len(self.known) + 1}", real=number is not None or None, **signs

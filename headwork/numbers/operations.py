@@ -18,7 +18,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.typing import NDArray
 
 from headwork.errors import InputError
-from headwork.numbers.arithmetic import Expression, Number, apply
+from headwork.numbers.arithmetic import Expression, Number, expression
 
 if TYPE_CHECKING:
     from headwork.numbers.hand import HandTensor
@@ -55,7 +55,7 @@ class Rule:
     ``rearranges`` marks operations that only move the cells of one operand.
     """
 
-    decimal: Compute
+    numeric: Compute
     cell: Callable[[HandTensor, Index], Expression]
     exact: Compute | None = None
     rearranges: bool = False
@@ -68,11 +68,11 @@ def compute(name: str, arrays: Sequence[NDArray[Any]], options: Mapping[str, Any
         raise TypeError("exact and decimal numbers do not mix: make the constant from the input")
     if exact:
         # numpy takes a single exact cell out of its array: this puts it back.
-        return np.asarray((rule.exact or rule.decimal)(*arrays, **options), object)
+        return np.asarray((rule.exact or rule.numeric)(*arrays, **options), object)
     if rule.rearranges:
-        return np.asarray(rule.decimal(*arrays, **options))
+        return np.asarray(rule.numeric(*arrays, **options))
     with np.errstate(all="ignore"):
-        return np.asarray(rule.decimal(*arrays, **options))
+        return np.asarray(rule.numeric(*arrays, **options))
 
 
 def erf(x: NDArray[Any]) -> NDArray[Any]:
@@ -141,24 +141,24 @@ def _operand_cells(tensor: HandTensor, index: Index) -> list[Expression]:
     return [_broadcast_cell(operand, index) for operand in tensor.node.operands]
 
 
-def _cellwise(kind: str, decimal: Compute, exact: str = "") -> Rule:
+def _cellwise(kind: str, numeric: Compute, exact: str = "") -> Rule:
     """An operation on each cell: ``kind`` is its name in the arithmetic, ``exact`` SymPy's name of it."""
 
     def cell(tensor: HandTensor, index: Index) -> Expression:
-        return apply(kind, *_operand_cells(tensor, index))
+        return expression(kind, *_operand_cells(tensor, index))
 
-    return Rule(decimal, cell, _exactly(exact) if exact else None)
+    return Rule(numeric, cell, _exactly(exact) if exact else None)
 
 
 def _value_cell(tensor: HandTensor, index: Index) -> Expression:
     return Number(tensor.array[index])  # no arithmetic explains it
 
 
-def _first_cell(tensor: HandTensor, index: Index) -> Expression:
+def _operand_cell(tensor: HandTensor, index: Index) -> Expression:
     return _operand_cells(tensor, index)[0]
 
 
-def _comparison(decimal: Compute, test: Callable[[int], bool]) -> Rule:
+def _comparison(numeric: Compute, test: Callable[[int], bool]) -> Rule:
     """1 where the comparison holds and 0 where not; ``test`` takes the sign of the difference."""
 
     def exact(a: Any, b: Any) -> Any:
@@ -170,18 +170,18 @@ def _comparison(decimal: Compute, test: Callable[[int], bool]) -> Rule:
         return sympy.Integer(int(holds))
 
     return Rule(
-        lambda left, right: decimal(left, right).astype(left.dtype), _value_cell, np.frompyfunc(exact, 2, 1)
+        lambda left, right: numeric(left, right).astype(left.dtype), _value_cell, np.frompyfunc(exact, 2, 1)
     )
 
 
 def _sigmoid_cell(tensor: HandTensor, index: Index) -> Expression:
     one = Number(as_numbers(1, tensor.array.dtype)[()])
-    power = apply("exp", apply("negative", *_operand_cells(tensor, index)))
-    return apply("quotient", one, apply("sum", one, power))
+    power = expression("exp", expression("negative", *_operand_cells(tensor, index)))
+    return expression("quotient", one, expression("sum", one, power))
 
 
 def _relu_cell(tensor: HandTensor, index: Index) -> Expression:
-    return apply("max", Number(0), *_operand_cells(tensor, index))
+    return expression("max", Number(0), *_operand_cells(tensor, index))
 
 
 def _masked_fill(array: NDArray[Any], mask: NDArray[Any], *, value: Any) -> NDArray[Any]:
@@ -190,7 +190,7 @@ def _masked_fill(array: NDArray[Any], mask: NDArray[Any], *, value: Any) -> NDAr
 
 def _masked_fill_cell(tensor: HandTensor, index: Index) -> Expression:
     hidden = np.broadcast_to(tensor.node.operands[1].array, tensor.shape)[index]
-    return _value_cell(tensor, index) if hidden else _first_cell(tensor, index)
+    return _value_cell(tensor, index) if hidden else _operand_cell(tensor, index)
 
 
 def _tril(array: NDArray[Any], *, diagonal: int) -> NDArray[Any]:
@@ -200,7 +200,7 @@ def _tril(array: NDArray[Any], *, diagonal: int) -> NDArray[Any]:
 
 def _tril_cell(tensor: HandTensor, index: Index) -> Expression:
     above = index[-1] > index[-2] + tensor.node.options["diagonal"]
-    return _value_cell(tensor, index) if above else _first_cell(tensor, index)
+    return _value_cell(tensor, index) if above else _operand_cell(tensor, index)
 
 
 # --- products and sums --------------------------------------------------------------------------
@@ -233,10 +233,10 @@ def _matmul_cell(tensor: HandTensor, index: Index) -> Expression:
     row = index[: len(index) - len(column)]
     batch = row[:-1] if len(left.shape) > 1 else row
     products = (
-        apply("product", _broadcast_cell(left, (*row, k)), _broadcast_cell(right, (*batch, k, *column)))
+        expression("product", _broadcast_cell(left, (*row, k)), _broadcast_cell(right, (*batch, k, *column)))
         for k in range(left.shape[-1])
     )
-    return apply("sum", *products)
+    return expression("sum", *products)
 
 
 def axes_of(axis: Axes, count: int) -> list[int]:
@@ -256,7 +256,7 @@ def _cells_along(tensor: HandTensor, index: Index) -> list[Expression]:
 
 
 def _reduction_cell(kind: str) -> Callable[[HandTensor, Index], Expression]:
-    return lambda tensor, index: apply(kind, *_cells_along(tensor, index))
+    return lambda tensor, index: expression(kind, *_cells_along(tensor, index))
 
 
 def _exact_max(a: Any, b: Any) -> Any:
@@ -267,7 +267,7 @@ def _exact_max(a: Any, b: Any) -> Any:
 
 
 def _cumsum_cell(tensor: HandTensor, index: Index) -> Expression:
-    return apply("sum", *_cells_along(tensor, index)[: index[tensor.node.options["axis"]] + 1])
+    return expression("sum", *_cells_along(tensor, index)[: index[tensor.node.options["axis"]] + 1])
 
 
 def array_softmax(array: NDArray[Any], *, axis: int = -1) -> Any:
@@ -282,8 +282,8 @@ def _exact_softmax(array: NDArray[Any], *, axis: int) -> Any:
 
 
 def _softmax_cell(tensor: HandTensor, index: Index) -> Expression:
-    powers = [apply("exp", part) for part in _cells_along(tensor, index)]
-    return apply("quotient", powers[index[tensor.node.options["axis"]]], apply("sum", *powers))
+    powers = [expression("exp", part) for part in _cells_along(tensor, index)]
+    return expression("quotient", powers[index[tensor.node.options["axis"]]], expression("sum", *powers))
 
 
 # --- rearranging cells --------------------------------------------------------------------------
@@ -395,5 +395,5 @@ OPERATIONS: dict[str, Rule] = {
     "gather": _rearranging(lambda x, rows, *, axis: np.take_along_axis(x, _row_numbers(rows), axis)),
     "cat": Rule(lambda *parts, axis: np.concatenate(parts, axis), _cat_cell),
     "constant": Rule(lambda like, *, value: as_numbers(value, like.dtype), _value_cell),
-    "to": Rule(lambda x, *, dtype: as_numbers(x, dtype), _first_cell),
+    "to": Rule(lambda x, *, dtype: as_numbers(x, dtype), _operand_cell),
 }

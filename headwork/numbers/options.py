@@ -5,7 +5,7 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from headwork.errors import InputError, format_shape, unknown_name
-from headwork.numbers.typed import read_tensor
+from headwork.numbers.parsing import read_tensor
 
 MAX_INTEGER = 10**9
 YES, NO = ("true", "yes"), ("false", "no")

@@ -103,7 +103,10 @@ def _is_name(cell: str) -> bool:
 
 
 def _tuples_to_lists(text: str) -> str:
-    """Round brackets round several entries as square ones; round a list they go. Calls and products stay."""
+    """Parentheses around several entries become square brackets; around a list they are dropped.
+
+    Calls and products are left alone.
+    """
     signs = list(text)
     # Of each open bracket: where; whether it stays; has it several entries, lists.
     stack: list[tuple[int, bool, list[bool]]] = []
@@ -166,7 +169,7 @@ class _LatexParser:
         if sign == "{":
             inside = self.nested(lambda: self.convert("}"))
             if before[-1:].isalnum() or set(inside) & set(",;\n"):
-                raise unreadable(self.text, "braces make no list. Write [1, 2].")
+                raise unreadable(self.text, "braces cannot be used for a list. Write [1, 2].")
             return inside
         return {"&": ",", "$": " ", "~": " "}.get(sign, sign)
 

@@ -69,7 +69,7 @@ class ShapeTensor(TensorMethods):
             shape = SHAPES[name](*shapes, **options)
         elif OPERATIONS[name].rearranges:  # done on an array of this shape that takes no memory
             nothing = np.broadcast_to(np.zeros((), np.int8), shapes[0])
-            shape = np.shape(OPERATIONS[name].decimal(nothing, **options))
+            shape = np.shape(OPERATIONS[name].numeric(nothing, **options))
         else:
             shape = np.broadcast_shapes(*shapes)
             self.work.other_operations += COSTS.get(name, 1) * prod(shape)

@@ -17,7 +17,7 @@ from headwork.documents.number_format import cell_text, decimal_value, number_te
 from headwork.errors import unknown_name
 from headwork.files import load_package_toml
 from headwork.numbers import HandTensor
-from headwork.numbers.typed import read_tensor
+from headwork.numbers.parsing import read_tensor
 from headwork.readings import Trace, TraceValue
 from headwork.readings.trace_document import trace_data
 

@@ -36,14 +36,14 @@ def assemble(
     options: Mapping[str, Any],
     *,
     columns: bool = False,
-    names: Mapping[str, tuple[Any, ...]] | None = None,
+    abbreviations: Mapping[str, tuple[Any, ...]] | None = None,
     noted: Iterable[str] = (),
     simplified: bool = True,
     **settings: Any,
 ) -> AnyTrace:
     """A trace of these inputs and recorded steps, tokens shown as columns where that is asked for.
 
-    ``names`` are those that stand for long exact numbers, by the step that brings them; ``noted`` are all
+    ``abbreviations`` stand for long exact numbers, by the step that brings them; ``noted`` are all
     steps in order, where only some are recorded; ``simplified`` says whether exact numbers are.
     """
     absent = [c for c in mechanism.inputs if c.name not in inputs]
@@ -81,8 +81,10 @@ def assemble(
                 formula = SOFTMAX.sub(HARD_SOFTMAX, formula.replace(r"\beta\, ", ""))
             if counted := NUMBERED_SCOPE.search(path):
                 symbol = re.sub(r"_[th]\b", f"_{{{counted[1]}}}", symbol)
-        new = (names or {}).get(path, ())
-        return TraceValue(path, card, value, tuple(order), symbol, formula, names=new, simplified=simplified)
+        new = (abbreviations or {}).get(path, ())
+        return TraceValue(
+            path, card, value, tuple(order), symbol, formula, abbreviations=new, simplified=simplified
+        )
 
     return trace_type(
         mechanism=mechanism,

@@ -14,7 +14,7 @@ from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS, Input, Mechanism, get_mechanism
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.options import literal_choices, read_option
-from headwork.numbers.typed import SymbolInDecimals, read_tensor
+from headwork.numbers.parsing import SymbolInDecimals, read_tensor
 from headwork.readings.assembling import TOKEN_AXES, assemble, effective_options, tokens_as_rows
 from headwork.readings.models_by_hand import CONVENTION, model_as_mechanism
 from headwork.readings.recording import name_long_numbers, recorder, replacer
@@ -129,7 +129,7 @@ def _explain_once(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact:
         digits=settings["digits"],
         replaced=replacing,
         rerun=rerun,
-        names=names,
+        abbreviations=names,
         simplified=simplified,
     )
     if not simplified:
@@ -209,7 +209,7 @@ def _check_size(
         form, advice = ("exact ", "Leave out --exact to work in decimals, or take") if exact else ("", "Take")
         raise TooLarge(
             f"{mechanism.slug}: about {operations:,} {form}operations; at most {limit:,} are done. "
-            f"{advice} fewer or narrower tokens."
+            f"{advice} fewer tokens or a smaller width."
         )
 
 

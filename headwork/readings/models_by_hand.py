@@ -21,7 +21,7 @@ from headwork.note import Mechanism, Note, silent
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import as_numbers
 from headwork.numbers.options import read_option
-from headwork.numbers.typed import read_tensor
+from headwork.numbers.parsing import read_tensor
 
 MAX_DEPTH, MAX_PARAMETERS = 1000, 1_000_000
 CONVENTION = "W x; feed-forward x W, as published"
@@ -62,7 +62,7 @@ def model_as_mechanism(
         for path, card in parameters.items()
         if "none is" in card.about and not ("identity" in card.about and len(set(initial[path].shape)) > 1)
     }
-    values = {path: _fixed(leaf, exact) for path, leaf in initial.items() if leaf.values is not None}
+    values = {path: _fixed(leaf, exact) for path, leaf in initial.items() if leaf.constant is not None}
     if random is not None:
         values = _drawn(initial, random) | values
     nothing = dict.fromkeys(optional)
@@ -75,17 +75,20 @@ def model_as_mechanism(
         return definition.function(parameters, config, *inputs, kernels=PLAIN.with_note(note), **options)
 
     function.__doc__ = definition.function.__doc__
-    one, signature = inspect.Parameter, inspect.signature(definition.function).parameters
-    required = [card.name for card in definition.inputs if signature[card.name].default is one.empty]
+    Parameter, signature = inspect.Parameter, inspect.signature(definition.function).parameters
+    required = [card.name for card in definition.inputs if signature[card.name].default is Parameter.empty]
     mechanism = Mechanism(
         slug=definition.slug,
         function=function,
         inputs=(*definition.inputs, *parameters.values()),
         steps=definition.steps(config),
-        options={n: one(n, one.KEYWORD_ONLY, default=getattr(config, n, None)) for n in (*hints, *masks)},
+        options={
+            n: Parameter(n, Parameter.KEYWORD_ONLY, default=getattr(config, n, None))
+            for n in (*hints, *masks)
+        },
         option_types=hints | dict.fromkeys(masks, Mask),
         required=(*required, *(path for path in parameters if path not in optional and path not in values)),
-        gather=lambda trained: fill_tree(template, {**nothing, **trained}, definition.slug),
+        build_parameters=lambda trained: fill_tree(template, {**nothing, **trained}, definition.slug),
     )
     return mechanism, values
 
@@ -121,8 +124,8 @@ def _sizes(definition: Definition, given: Mapping[str, Any], exact: bool) -> dic
 
 
 def _fixed(leaf: Spec, exact: bool) -> Any:
-    assert leaf.values is not None
-    return leaf.values(HandTensor(as_numbers(0, np.dtype(object if exact else float)))).array
+    assert leaf.constant is not None
+    return leaf.constant(HandTensor(as_numbers(0, np.dtype(object if exact else float)))).array
 
 
 def _drawn(initial: Mapping[str, Spec], seed: int) -> dict[str, Any]:

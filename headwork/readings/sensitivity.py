@@ -18,7 +18,7 @@ from headwork.documents.number_format import number_text
 from headwork.errors import InputError, format_shape
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
-from headwork.numbers.typed import read_tensor
+from headwork.numbers.parsing import read_tensor
 from headwork.readings.recording import recorder
 
 BETAS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0)
@@ -29,7 +29,7 @@ ROUNDING = 1e-12  # a smaller movement, relative to the spread of the values, is
 class Sensitivity:
     """Weights and outputs before and after, one entry per beta; arrays are beta x query (x ...)."""
 
-    key: int  # the one that moves
+    moved_key: int
     delta: NDArray[Any]
     betas: NDArray[Any]
     weights_before: NDArray[Any]  # beta x query x key
@@ -48,10 +48,11 @@ class Sensitivity:
         for i in range(self.weights_before.shape[1]):
             for b, beta in enumerate(self.betas):
                 before, after = self.weights_before[b, i], self.weights_after[b, i]
-                values = (before[self.key], after[self.key], self.output_moved[b, i], self.worst_case[b, i])
+                weights = (before[self.moved_key], after[self.moved_key])
+                values = (*weights, self.output_moved[b, i], self.worst_case[b, i])
                 texts = [number_text(x, digits) for x in (self.alignment[i], *values)]
                 rows.append((str(i), texts[0], _beta_text(beta), *texts[1:], winner(before), winner(after)))
-        title = f"key {self.key} moved by ({', '.join(number_text(x, digits) for x in self.delta)})"
+        title = f"key {self.moved_key} moved by ({', '.join(number_text(x, digits) for x in self.delta)})"
         return Table(title, columns, rows, self.sentences(digits), extra_data=self._numbers())
 
     def document(self, digits: int = 4) -> Document:
@@ -112,7 +113,7 @@ class Sensitivity:
                 label = f"quer{'y' if len(queries) == 1 else 'ies'} {', '.join(queries)}: {name}"
                 axes.plot(betas, curve, line, color=colour, alpha=0.8, label=label)
         axes.set(xscale="symlog" if 0 in betas else "log", xlabel="beta", ylabel="how far the output moves")
-        axes.set_title(f"key {self.key} moved")
+        axes.set_title(f"key {self.moved_key} moved")
         axes.legend(fontsize="small", ncols=2)
         axes.grid(alpha=0.25)
         return figure

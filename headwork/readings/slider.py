@@ -8,7 +8,7 @@ from headwork.documents.number_format import with_infinity
 from headwork.errors import InputError
 from headwork.note import Mechanism, get_mechanism
 from headwork.numbers.operations import map_cells
-from headwork.numbers.typed import read_number, read_tensor
+from headwork.numbers.parsing import read_number, read_tensor
 from headwork.readings.explaining import explain
 from headwork.readings.trace import Trace
 from headwork.readings.trace_document import trace_data, trace_values

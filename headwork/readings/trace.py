@@ -34,7 +34,7 @@ class TraceValue:
     symbol: str
     formula: str = ""
     fixed: tuple[tuple[int, int], ...] = ()
-    names: tuple[Any, ...] = ()  # that it brings, for exact numbers too long for a cell
+    abbreviations: tuple[Any, ...] = ()  # that it brings, of exact numbers too long for a cell
     simplified: bool = True  # exact numbers are simplified where they are shown
 
     @property
@@ -62,9 +62,9 @@ class TraceValue:
         """Decimals; an entry with free symbols is None."""
         if not self.raw.exact:
             return self.tensor.array
-        from headwork.numbers.exact import decimal
+        from headwork.numbers.exact import to_float
 
-        numbers = [decimal(x) for x in self.tensor.array.flat]
+        numbers = [to_float(x) for x in self.tensor.array.flat]
         kind = object if None in numbers else float
         return np.array(numbers, dtype=kind).reshape(self.shape)
 
@@ -231,7 +231,7 @@ class Trace(Renderable):
         """Every step in the limit as one symbol goes to a number, ``oo`` or ``-oo``."""
         from headwork.numbers.limits import limit
         from headwork.numbers.naming import expand_names
-        from headwork.numbers.typed import read_number
+        from headwork.numbers.parsing import read_number
 
         name = read_number(symbol, exact=True)
         target = read_number(str(to), exact=True)
@@ -246,8 +246,8 @@ class Trace(Renderable):
             trace = self.rerun(exact=True, replacing=self.replaced, **{symbol: symbol})
 
         def at_limit(value: TraceValue) -> TraceValue:
-            leaf_cells = map_cells(lambda x: limit(expand_names(x), name, target), value.raw.array)
-            return replace(value, raw=HandTensor(leaf_cells), names=())
+            limits = map_cells(lambda x: limit(expand_names(x), name, target), value.raw.array)
+            return replace(value, raw=HandTensor(limits), abbreviations=())
 
         steps = dict(trace.steps)
         if symbol == "beta" == str(trace.options.get("beta")) and str(target) == "oo" and not trace.replaced:

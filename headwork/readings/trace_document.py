@@ -89,7 +89,7 @@ def group_titles(paths: Sequence[str]) -> list[str]:
 def document_value(value: "TraceValue", digits: int = 4) -> Value:
     """An input or step as a document shows it."""
     card = (value.path, value.symbol, value.values, value.exact, value.formula, value.axes, digits)
-    return Value(*card, names=value.names)
+    return Value(*card, abbreviations=value.abbreviations)
 
 
 def cells_document(cells: "list[CellArithmetic]") -> Document:
@@ -120,9 +120,11 @@ def _entry(value: "TraceValue") -> dict[str, Any]:
         entry["exact"] = map_cells(_without_names, exact).tolist()
         if None in np.ravel(entry["exact"]):
             entry["exact_by_name"] = exact_texts(exact).tolist()
-    if value.names:
-        definitions = np.array([name.definition for name in value.names], object)
-        entry["names"] = dict(zip(map(str, value.names), exact_texts(definitions).tolist(), strict=True))
+    if value.abbreviations:
+        definitions = np.array([name.definition for name in value.abbreviations], object)
+        entry["names"] = dict(
+            zip(map(str, value.abbreviations), exact_texts(definitions).tolist(), strict=True)
+        )
     return entry
 
 

@@ -10,4 +10,4 @@ from headwork.sizes.counting import count_rows
 from headwork.sizes.layers import attention_ledger, convolution, output_size, patches
 from headwork.sizes.ledger import Ledger, Row, sum_rows
 from headwork.sizes.polynomial import Polynomial
-from headwork.sizes.scaling import growth, mechanisms_that_scale
+from headwork.sizes.scaling import countable_mechanisms, growth

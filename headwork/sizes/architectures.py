@@ -66,7 +66,7 @@ def input_shapes(
 def model_rows(
     definition: Definition, config: Any, shapes: Mapping[str, Any], template: Any = None
 ) -> list[Row]:
-    """One row for each part of a model, in the order in which it runs; what only lies there comes first."""
+    """One row for each part of a model, as it runs; parameters that no step uses come first."""
     template = definition.parameters(config) if template is None else template
     leaves, paths = trees.flatten_tree(template), trees.parameter_paths(template)
     shapes_of_part: dict[str, dict[str, Shape]] = {}

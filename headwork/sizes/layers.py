@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, Literal
 
 from headwork.errors import InputError, TooLarge, check_known
-from headwork.mechanisms.convolution import kernel_positions
+from headwork.mechanisms.convolution import output_length
 from headwork.sizes.counting import MAX_GROUPS, check_heads_divide_width, check_sizes, count_rows
 from headwork.sizes.ledger import WORDS, Ledger, Row, sum_rows
 
@@ -26,7 +26,7 @@ def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0, where
     """
     check_sizes(where, size=size, kernel=kernel, stride=stride)
     check_sizes(where, 0, padding=padding)
-    return kernel_positions(where, size, kernel, stride, padding)
+    return output_length(where, size, kernel, stride, padding)
 
 
 def height_and_width(where: str, name: str, size: Size) -> tuple[int, int]:
@@ -166,11 +166,11 @@ def convolution(
     )
 
 
-Letter = int | str
+SizeOrLetter = int | str
 
 
 def _symbolic_convolution(
-    inputs: Size | str, kernel: Size | str, stride: Letter, padding: Letter, maps: int
+    inputs: Size | str, kernel: Size | str, stride: SizeOrLetter, padding: SizeOrLetter, kernel_count: int
 ) -> Ledger:
     """The output size and the weights along one axis, as formulas.
 
@@ -179,7 +179,7 @@ def _symbolic_convolution(
     >>> convolution("W", kernel=3, padding=1)["output size"]
     'W'
     """
-    if not isinstance(inputs, Letter) or not isinstance(kernel, Letter):
+    if not isinstance(inputs, SizeOrLetter) or not isinstance(kernel, SizeOrLetter):
         raise InputError("convolution: in letters every axis is alike: give one size of input and kernel.")
     check_sizes(
         "convolution", **{n: v for n, v in (("kernel", kernel), ("stride", stride)) if isinstance(v, int)}
@@ -190,7 +190,7 @@ def _symbolic_convolution(
     if stride != 1:
         formula = rf"\left\lfloor \frac{{{span}}}{{{stride}}} \right\rfloor + 1"
         size = f"floor(({span})/{stride}) + 1"
-    share = "" if maps == 1 else rf"{maps} \cdot "
+    share = "" if kernel_count == 1 else rf"{kernel_count} \cdot "
     rows = {
         "output": ("N", formula, "how often the kernel fits"),
         "weights": ("", f"{share}{kernel}", "one kernel for all positions"),
@@ -211,7 +211,7 @@ def _symbolic_convolution(
     )
 
 
-def _span_formula(inputs: Letter, kernel: Letter, padding: Letter, more: int = 0) -> str:
+def _span_formula(inputs: SizeOrLetter, kernel: SizeOrLetter, padding: SizeOrLetter, more: int = 0) -> str:
     """Input + 2 padding - kernel, letters first and numbers added up."""
     letters, number = "", more
     for sign, factor, size in ((1, 1, inputs), (1, 2, padding), (-1, 1, kernel)):

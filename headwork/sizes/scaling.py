@@ -23,10 +23,10 @@ CHECKS = ({"n": 13, "m": 17, "d": 10, "k": 11, "s": 17}, {"n": 21, "m": 12, "d":
 SIZE_OF = {word: size for size, words in WORDS["growth"]["axes"].items() for word in words.split()}
 
 
-def mechanisms_that_scale() -> tuple[str, ...]:
+def countable_mechanisms() -> tuple[str, ...]:
     """The mechanisms whose growth can be counted: those whose every input is made of these sizes.
 
-    >>> "self-attention" in mechanisms_that_scale(), "patches" in mechanisms_that_scale()
+    >>> "self-attention" in countable_mechanisms(), "patches" in countable_mechanisms()
     (True, False)
     """
     return tuple(slug for slug, mechanism in MECHANISMS.items() if _countable(mechanism))
@@ -59,8 +59,8 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
     check_sizes("growth", heads=heads, hidden=hidden)
     if not _countable(chosen):
         raise InputError(
-            f"growth: {chosen.slug} has sizes that do not grow by themselves. Known: "
-            f"{', '.join(mechanisms_that_scale())}."
+            f"growth: {chosen.slug} has sizes that cannot be varied independently. Known: "
+            f"{', '.join(countable_mechanisms())}."
         )
     names = _sizes_of(chosen)
     if depthwise and "groups" not in chosen.options:

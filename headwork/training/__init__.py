@@ -16,7 +16,7 @@ NAMES = {
     "evaluation": "Evaluation evaluate",
     "run_folders": "Result load_data_info load_metrics load_model load_run",
     "loop": "DivergedError InterruptedRunError",
-    "recipes": "RunConfig TextRun VisionRun as_text changed text vision",
+    "recipes": "RunConfig TextRunConfig VisionRunConfig run_to_json changed text vision",
     "runs": "resume train",
 }
 

@@ -41,7 +41,7 @@ FOLDER = "checkpoints"
 Files = dict[str, bytes]
 
 
-def checkpoint_files(state: dict[str, Any], model: Model, optimiser: torch.optim.Optimizer) -> Files:
+def build_checkpoint(state: dict[str, Any], model: Model, optimiser: torch.optim.Optimizer) -> Files:
     """The files of a checkpoint."""
     from headwork.models.checkpoints import as_safetensors
 
@@ -136,20 +136,20 @@ def _read_verified(folder: Path, only: str = "") -> Files:
     return files
 
 
-def resume_command(run_folder: Path, processes: int) -> str:
+def resume_command(run_folder: Path, world_size: int) -> str:
     """The command that resumes a run: with as many processes as before, or it would be refused.
 
     >>> resume_command(Path("runs/v10"), 1), resume_command(Path("runs/v10"), 2)
     ('headwork resume runs/v10', 'torchrun --nproc-per-node 2 -m headwork resume runs/v10')
     """
-    if processes == 1:
+    if world_size == 1:
         return f"headwork resume {run_folder}"
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", processes))
-    nodes = f"--nnodes {processes // here} ... " if here < processes else ""
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", world_size))
+    nodes = f"--nnodes {world_size // here} ... " if here < world_size else ""
     return f"torchrun {nodes}--nproc-per-node {here} -m headwork resume {run_folder}"
 
 
-def save_error(error: InputError, run_folder: Path, step: int, processes: int) -> InputError:
+def save_error(error: InputError, run_folder: Path, step: int, world_size: int) -> InputError:
     """Why a step was not saved, in one line, and what is left."""
     reason = str(error).rpartition(": ")[2].split(". ")[0]
     kept = step_folders(run_folder)
@@ -158,7 +158,7 @@ def save_error(error: InputError, run_folder: Path, step: int, processes: int) -
     )
     return InputError(
         f"{run_folder}: step {step:,} cannot be saved: {reason}. {last}. "
-        f"Fix that, then resume with: {resume_command(run_folder, processes)}"
+        f"Fix that, then resume with: {resume_command(run_folder, world_size)}"
     )
 
 

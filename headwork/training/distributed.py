@@ -38,7 +38,7 @@ class ProcessGroup:
         """The part of a batch that is this process's."""
         return slice(self.rank, None, self.world_size)
 
-    def average_gradients(self, model: nn.Module) -> nn.Module:
+    def wrap_model(self, model: nn.Module) -> nn.Module:
         """The model with its gradients averaged over all processes."""
         if self.world_size == 1:
             return model

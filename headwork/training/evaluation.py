@@ -13,7 +13,7 @@ from headwork.models import Model
 from headwork.training.distributed import ProcessGroup
 from headwork.training.examples import Examples
 
-CONFIDENCE = 1.96  # standard errors on either side, for 95%
+Z_95 = 1.96  # standard errors on either side, for 95%
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def wilson_interval(share: float, count: int) -> tuple[float, float]:
     >>> [f"{end:.1%}" for end in wilson_interval(1.0, 100)]
     ['96.3%', '100.0%']
     """
-    z = CONFIDENCE
+    z = Z_95
     middle = share + z * z / (2 * count)
     half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
     return max(0.0, (middle - half) / (1 + z * z / count)), min(1.0, (middle + half) / (1 + z * z / count))

@@ -13,7 +13,7 @@ from headwork.data.datasets import normalise
 from headwork.data.splits import Indices
 from headwork.training.recipes import Augmentation
 from headwork.training.run_folders import DataInfo
-from headwork.training.seeds import AUGMENTATION, generator
+from headwork.training.seeds import AUGMENTATION_STREAM, generator
 
 Batch = tuple[tuple[Tensor, ...], Tensor]
 EVERY_ROW = slice(None)
@@ -52,7 +52,7 @@ class ImageExamples(Examples):
         if seed is None or not self.augmentation.active:
             inputs = normalise(images, mean, std)
         else:
-            draws = draw_augmentation(self.augmentation, len(indices), generator(AUGMENTATION, *seed))
+            draws = draw_augmentation(self.augmentation, len(indices), generator(AUGMENTATION_STREAM, *seed))
             draws = {name: values[part] for name, values in draws.items()}
             images = flip_and_shift(images, draws, self.augmentation)
             inputs = erase(normalise(images, mean, std), draws, self.augmentation)

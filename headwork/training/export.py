@@ -124,15 +124,15 @@ def max_difference(
 
 def random_inputs(model: Model, count: int, length: int | None) -> tuple[Tensor, ...]:
     """Random inputs for a classifier."""
-    draw = torch.Generator().manual_seed(count)
+    rng = torch.Generator().manual_seed(count)
     config: Any = model.config
     if hasattr(config, "vocabulary"):
         size = config.max_length if length is None else length
-        lengths = torch.randint(1, size + 1, (count, 1), generator=draw)
+        lengths = torch.randint(1, size + 1, (count, 1), generator=rng)
         lengths[0] = size
-        return torch.randint(config.vocabulary, (count, size), generator=draw), torch.arange(size) < lengths
+        return torch.randint(config.vocabulary, (count, size), generator=rng), torch.arange(size) < lengths
     shape = (count, config.channels, config.image_size, config.image_size)
-    return (torch.randn(shape, generator=draw, dtype=next(model.parameters()).dtype),)
+    return (torch.randn(shape, generator=rng, dtype=next(model.parameters()).dtype),)
 
 
 def fused_copy(model: Model) -> Model:

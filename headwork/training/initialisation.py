@@ -94,20 +94,20 @@ def set_log_ratios(model: TextClassifier, examples: Examples) -> None:
     for indices in examples.sequential_batches(CHUNK_SIZE):
         (tokens, mask), labels = examples.batch(indices)
         hashed = ngram_rows(tokens, mask, model.config).flatten(1)
-        texts = torch.arange(len(labels))[:, None].expand_as(hashed)
+        text_indices = torch.arange(len(labels))[:, None].expand_as(hashed)
         # Once per text, however often it occurs in it.
-        once = torch.unique((texts * rows + hashed)[mask.repeat_interleave(3, 1)])
+        once = torch.unique((text_indices * rows + hashed)[mask.repeat_interleave(3, 1)])
         cells = labels[once // rows] * rows + once % rows
         counts += torch.bincount(cells, minlength=classes * rows).view(classes, rows)
     model.ngrams.ratios.copy_(log_ratios(counts, examples.labels.bincount(minlength=classes)).mT)
 
 
-def log_ratios(counts: Tensor, texts: Tensor) -> Tensor:
+def log_ratios(counts: Tensor, texts_per_class: Tensor) -> Tensor:
     """The ratios (class, row) from counts (class, row) and the number of texts of each class.
 
     >>> log_ratios(torch.tensor([[3.0, 1.0], [0.0, 1.0]]), torch.tensor([3, 3]))[0].exp().tolist()
     [4.0, 1.0]
     """
-    inside = (counts + 1) / (texts[:, None] + 2)
-    outside = (counts.sum(0) - counts + 1) / (texts.sum() - texts + 2)[:, None]
+    inside = (counts + 1) / (texts_per_class[:, None] + 2)
+    outside = (counts.sum(0) - counts + 1) / (texts_per_class.sum() - texts_per_class + 2)[:, None]
     return inside.log() - outside.log()

@@ -30,8 +30,8 @@ from headwork.training.evaluation import evaluate, losses
 from headwork.training.optimisers import build_optimiser
 from headwork.training.preparation import PreparedRun
 from headwork.training.progress import Progress
-from headwork.training.recipes import as_text
-from headwork.training.seeds import DROPOUT, derive_seed
+from headwork.training.recipes import run_to_json
+from headwork.training.seeds import DROPOUT_STREAM, derive_seed
 
 METRICS_INTERVAL = 50  # steps between two lines in metrics.jsonl
 
@@ -67,7 +67,7 @@ class Trainer:
         self.run, self.prepared, self.processes, self.log = prepared.run, prepared, processes, log
         self.model = model.to(processes.device)
         self.optimiser = build_optimiser(self.model, self.run)
-        self.eager: nn.Module = processes.average_gradients(self.model)
+        self.eager: nn.Module = processes.wrap_model(self.model)
         self.compiled: Callable[..., Tensor] | None = None
         self.steps_per_epoch = -(-len(prepared.training.labels) // self.run.batch_size)
         self.total_steps = self.steps_per_epoch * self.run.epochs
@@ -96,7 +96,7 @@ class Trainer:
     def step(self, indices: Indices, step: int) -> tuple[float, float]:
         """One optimiser step on a batch; the sums of loss and correct predictions over its own part."""
         run, processes = self.run, self.processes
-        torch.manual_seed(derive_seed(DROPOUT, run.seed, step, processes.rank))
+        torch.manual_seed(derive_seed(DROPOUT_STREAM, run.seed, step, processes.rank))
         # A process that gets nothing of a small last batch takes one example along, at weight 0.
         part, share = (processes.batch_slice, 1.0) if processes.rank < len(indices) else (slice(0, 1), 0.0)
         inputs, labels = self.prepared.training.batch(indices, part=part, seed=(run.seed, step))
@@ -131,13 +131,13 @@ class Trainer:
         """Write the checkpoint of a step into the folder of the run."""
         content = {
             **vars(state),
-            "config": json.loads(as_text(self.run)),
+            "config": json.loads(run_to_json(self.run)),
             "facts": asdict(self.prepared.info),
             "processes": self.processes.world_size,
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
         }
-        files = checkpoints.checkpoint_files(content, self.model, self.optimiser)
+        files = checkpoints.build_checkpoint(content, self.model, self.optimiser)
         checkpoints.save(folder, state.step, files, keep=self.run.keep_checkpoints)
 
 

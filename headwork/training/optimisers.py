@@ -42,10 +42,10 @@ def build_optimiser(model: nn.Module, run: RunConfig) -> torch.optim.Optimizer:
             group_name = "muon"
         groups[group_name]["params"].append(parameter)
     filled = [group for group in groups.values() if group["params"]]
-    return Optimiser(filled, lr=run.learning_rate, fused=True)
+    return MixedOptimiser(filled, lr=run.learning_rate, fused=True)
 
 
-class Optimiser(torch.optim.AdamW):
+class MixedOptimiser(torch.optim.AdamW):
     """AdamW whose marked groups take another step; all matrices of one shape at once."""
 
     @torch.no_grad()

@@ -26,9 +26,9 @@ from headwork.training.initialisation import (
     initialise_as_convolution,
     set_log_ratios,
 )
-from headwork.training.recipes import RunConfig, TextRun, VisionRun
+from headwork.training.recipes import RunConfig, TextRunConfig, VisionRunConfig
 from headwork.training.run_folders import DataInfo, load_data
-from headwork.training.seeds import INITIALISATION, derive_seed
+from headwork.training.seeds import INITIALISATION_STREAM, derive_seed
 
 Data = Images | Texts
 
@@ -50,7 +50,7 @@ class PreparedRun:
         """A new model, initialised by the seed; on a pretrained encoder where the run names one."""
         config: Any = self.run.model  # type: ignore[attr-defined]
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive_seed(INITIALISATION, self.run.seed))
+            torch.manual_seed(derive_seed(INITIALISATION_STREAM, self.run.seed))
             if self.encoder is None:
                 model = build_classifier(config)
                 if getattr(self.run, "initialisation", "random") == "convolution":
@@ -78,9 +78,9 @@ def prepare(
     if data is None:
         run = replace(run, data=_absolute_path(run.data))
     loaded: Any = data or load_data(run, log=log)
-    if isinstance(run, VisionRun):
+    if isinstance(run, VisionRunConfig):
         return _prepare_images(run, loaded, log)
-    assert isinstance(run, TextRun)
+    assert isinstance(run, TextRunConfig)
     return _prepare_texts(run, loaded, tokenizer, log)
 
 
@@ -90,7 +90,7 @@ def _absolute_path(name: str) -> str:
     return name if get_entry(name) or not os.path.exists(name) else str(Path(name).resolve())
 
 
-def _prepare_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
+def _prepare_images(run: VisionRunConfig, data: Images, log: Log) -> PreparedRun:
     height, width = data.size
     if height != width:
         raise InputError(
@@ -112,7 +112,7 @@ def _prepare_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
     return PreparedRun(run, info, *parts, data)
 
 
-def _prepare_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> PreparedRun:
+def _prepare_texts(run: TextRunConfig, data: Texts, saved: bytes | None, log: Log) -> PreparedRun:
     pretrained = None
     if saved is not None:
         tokenizer = parse_tokenizer(saved, run.max_length)
@@ -148,7 +148,7 @@ def _data_info(data: Data, **more: Any) -> DataInfo:
     )
 
 
-def _load_encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
+def _load_encoder(run: TextRunConfig, log: Log) -> tuple[TextEncoder, Path]:
     """The pretrained encoder that a run names: a known one, or a folder of the transformers library."""
     from headwork.models.pretrained import from_transformers
 

@@ -94,7 +94,7 @@ class RunConfig(metaclass=configs.ConfigMeta):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VisionRun(RunConfig):
+class VisionRunConfig(RunConfig):
     """A classifier of images.
 
     ``image_size`` is the side to which the images of a folder are scaled, 0 is their own. A vision
@@ -119,7 +119,7 @@ class VisionRun(RunConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextRun(RunConfig):
+class TextRunConfig(RunConfig):
     """A classifier of texts, whose middle is cut beyond ``max_length`` tokens. ``encoder`` is pretrained."""
 
     OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length"}
@@ -138,7 +138,7 @@ class TextRun(RunConfig):
             raise InputError(f"run: columns is {self.columns!r}. Expected two names, of text and label.")
 
 
-def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: Any) -> VisionRun:
+def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: Any) -> VisionRunConfig:
     """Train on images: ``model`` is transformer, cnn, lstm, gru or rnn.
 
     >>> run = vision(epochs=50)
@@ -169,12 +169,12 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
             "augmentation": unchanged,
             "threads": 1,
         }
-    return VisionRun(**{**recipe, "data": data, **current_names(VisionRun, changes)})
+    return VisionRunConfig(**{**recipe, "data": data, **current_names(VisionRunConfig, changes)})
 
 
 def text(
     data: str = "imdb", model: str = "transformer", encoder: str = "", *, ngrams: bool = False, **changes: Any
-) -> TextRun:
+) -> TextRunConfig:
     """Train on texts: ``model`` is transformer, cnn, lstm, gru or rnn; ``encoder`` a pretrained one instead.
 
     ``ngrams`` adds a table of words, pairs and triples, each with logits of its own, as a linear model has.
@@ -201,10 +201,12 @@ def text(
     recipe["model"] = replace(recipe["model"], ngrams=2**20 * ngrams)
     if encoder:
         recipe |= {"learning_rate": 5e-5, "epochs": 3, "weight_decay": 0.01, "max_length": 128}
-    return TextRun(**{**recipe, "data": data, "encoder": encoder, **current_names(TextRun, changes)})
+    return TextRunConfig(
+        **{**recipe, "data": data, "encoder": encoder, **current_names(TextRunConfig, changes)}
+    )
 
 
-RUNS: dict[str, type[RunConfig]] = {"vision": VisionRun, "text": TextRun}
+RUNS: dict[str, type[RunConfig]] = {"vision": VisionRunConfig, "text": TextRunConfig}
 
 
 # --- setting fields -----------------------------------------------------------------------------
@@ -249,7 +251,7 @@ def settable(run: RunConfig) -> list[str]:
 
 
 def _check_settable(run: RunConfig, path: str) -> None:
-    encoder = run.encoder if isinstance(run, TextRun) else ""
+    encoder = run.encoder if isinstance(run, TextRunConfig) else ""
     if path in NOT_SETTABLE:
         raise InputError(f"--set {path}: {NOT_SETTABLE[path]}.")
     if path not in settable(run):
@@ -262,10 +264,10 @@ def _check_settable(run: RunConfig, path: str) -> None:
 
 
 # --- as JSON ------------------------------------------------------------------------------------
-def as_text(run: RunConfig) -> str:
+def run_to_json(run: RunConfig) -> str:
     """The run as JSON.
 
-    >>> read_run(as_text(vision()), "config.json") == vision()
+    >>> read_run(run_to_json(vision()), "config.json") == vision()
     True
     """
     data = {"format": FORMAT, "task": run.task, **asdict(run)}
@@ -275,7 +277,7 @@ def as_text(run: RunConfig) -> str:
 
 def recipe_document(run: RunConfig) -> Document:
     """The whole recipe, as its config.json holds it."""
-    text = as_text(run)
+    text = run_to_json(run)
     return Document("", (Code(text),), data=lambda: json.loads(text))
 
 

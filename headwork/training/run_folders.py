@@ -3,7 +3,7 @@
 ``config.json`` the run; ``data.json`` what it records about its data; ``checkpoints/``; ``metrics.jsonl``;
 and once it is finished ``model/`` (which ``from_pretrained`` reads), ``manifest.json`` with the SHA-256 of
 these files, and ``result.json``. Until then the newest checkpoint, verified, holds what the files must say.
-Runs of before have no manifest. The report beside them is written by ``inspection.run_report``.
+Runs of earlier versions have no manifest. The report beside them is written by ``inspection.run_report``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from headwork.mechanisms.configs import known_fields
 from headwork.mechanisms.definitions import classifier_definition
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES
 from headwork.training import checkpoints, schemas
-from headwork.training.recipes import RunConfig, TextRun, as_text, read_run
+from headwork.training.recipes import RunConfig, TextRunConfig, read_run, run_to_json
 from headwork.training.schemas import check_metrics, check_schema
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Result:
 
     @property
     def told(self) -> dict[str, Any]:
-        """The former name of ``record``, for notebooks of before."""
+        """The former name of ``record``, for older notebooks."""
         return self.record
 
     @classmethod
@@ -145,7 +145,7 @@ def load_run(folder: str | Path) -> RunConfig:
     if state := checkpoints.unfinished_state(path):
         # Read and written again: fields that are new since then have their defaults.
         saved = read_run(json.dumps(state["config"]), where)
-        before, now = (json.loads(as_text(one)) for one in (saved, run))
+        before, now = (json.loads(run_to_json(one)) for one in (saved, run))
         if names := [name for name in now if now[name] != before.get(name)]:
             raise InputError(
                 f"{where}: changed since the checkpoint was written ({', '.join(names)}), so it would be "
@@ -191,7 +191,7 @@ def load_data(run: Any, *, log: Log = to_stderr) -> Images | Texts:
             "Use what holds that data: fit, predict and score; or evaluate with --data FILE."
         )
     options: dict[str, Any] = {"seed": run.seed, "validation": run.validation, "log": log}
-    if isinstance(run, TextRun):
+    if isinstance(run, TextRunConfig):
         return load_texts(run.data, columns=run.columns, **options)
     return load_images(run.data, size=run.image_size or None, **options)
 
@@ -292,7 +292,7 @@ def saved_checkpoint(path: Path, step_folder: Path, files: checkpoints.Files) ->
     """The model of a checkpoint, with its tokenizer."""
     run = load_run(path)
     saved = checkpoint_parameters(run, step_folder, files)
-    if not isinstance(run, TextRun):
+    if not isinstance(run, TextRunConfig):
         return saved
     return replace(saved, tokenizer=parse_tokenizer(load_tokenizer(path), run.max_length).inner)
 

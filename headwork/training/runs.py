@@ -28,7 +28,7 @@ from headwork.training.evaluation import evaluate
 from headwork.training.loop import DivergedError, InterruptedRunError, Trainer, TrainState, train_loop
 from headwork.training.preparation import Data, PreparedRun, prepare
 from headwork.training.progress import Progress, format_duration, quiet
-from headwork.training.recipes import RunConfig, TextRun, as_text, read_run
+from headwork.training.recipes import RunConfig, TextRunConfig, read_run, run_to_json
 from headwork.training.run_folders import CONFIG, DATA, METRICS, MODEL, RESULT, TOKENIZER, DataInfo, Result
 
 MAX_CHARACTERS = 600  # of a text among the mistakes
@@ -64,7 +64,7 @@ def _resume(
 ) -> Result:
     """From the last whole checkpoint, or from the beginning where there is none."""
     first = processes.is_main
-    start_files = {CONFIG: as_text(run_folders.load_run(folder)).encode()} if first else None
+    start_files = {CONFIG: run_to_json(run_folders.load_run(folder)).encode()} if first else None
     if processes.any_process(first and (folder / RESULT).exists()):
         if first:
             _rebuild_model(folder, processes, log)
@@ -152,7 +152,7 @@ def run_to_end(
                     raise checkpoints.save_error(error, folder, state.step, processes.world_size) from None
 
         log(_describe(trainer, folder, state))
-        unit = "texts" if isinstance(run, TextRun) else "images"
+        unit = "texts" if isinstance(run, TextRunConfig) else "images"
         total, visible = trainer.total_steps, log is not quiet
         progress = Progress(total, trainer.steps_per_epoch, start=state.step, unit=unit, visible=visible)
         try:
@@ -242,7 +242,7 @@ def _check_finite(model: Model, state: TrainState, folder: Path) -> None:
 
 def _start_files(prepared: PreparedRun) -> dict[str, bytes]:
     """The files that a run begins with."""
-    files = {CONFIG: as_text(prepared.run).encode(), DATA: to_json_bytes(asdict(prepared.info))}
+    files = {CONFIG: run_to_json(prepared.run).encode(), DATA: to_json_bytes(asdict(prepared.info))}
     return files | ({TOKENIZER: prepared.tokenizer.to_bytes()} if prepared.tokenizer else {})
 
 
@@ -333,11 +333,11 @@ def lock_folder(folder: Path, processes: ProcessGroup) -> Iterator[None]:
 
 
 # --- checks -------------------------------------------------------------------------------------
-def check_new_folder(folder: Path, processes: int) -> None:
+def check_new_folder(folder: Path, world_size: int) -> None:
     if (folder / CONFIG).exists():
         kept = checkpoints.step_folders(folder)
         step = f" (step {checkpoints.step_of(kept[-1]):,})" if kept else ""
-        command = checkpoints.resume_command(folder, processes)
+        command = checkpoints.resume_command(folder, world_size)
         raise InputError(
             f"{folder} holds a run already{step}. Resume with: {command}, or choose another --out."
         )
@@ -359,7 +359,7 @@ def check_same_setup(
                 "order, so the run would no longer be the uninterrupted one. Start as many, or accept it "
                 "with --other-processes."
             )
-        log(f"! trained so far by {counts}: from here on the run is not to the bit what it would have been.")
+        log(f"! trained so far by {counts}: from here on the run is no longer reproducible to the bit.")
     threads = threads or torch.get_num_threads()
     if state["threads"] != threads:
         log(

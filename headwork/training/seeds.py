@@ -5,7 +5,8 @@ So a run keeps no random state, and a resumed run draws what the uninterrupted o
 
 import torch
 
-AUGMENTATION, INITIALISATION, DROPOUT = 3, 4, 5  # purposes: the same seed draws differently for each
+# Purposes: the same seed draws differently for each.
+AUGMENTATION_STREAM, INITIALISATION_STREAM, DROPOUT_STREAM = 3, 4, 5
 
 
 def generator(*seeds: int) -> torch.Generator:

@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 from headwork.data import fetching
-from headwork.data.archives import UnreadableError, deb_members, gunzip, wheel_member
+from headwork.data.archives import UnreadableError, deb_members, gunzip, zip_member
 from headwork.data.catalog import CATALOG, Entry, File, FileSource, Variant
 from headwork.data.fetching import cache_folder, cached_variant, content, fetch
 from headwork.errors import InputError
@@ -281,14 +281,14 @@ def test_bombs_are_refused_before_they_are_unpacked(tmp_path, cache, lines):
         gunzip(gzip.compress(bomb), 1000, "bomb.gz")
     packed = wheel(tmp_path / "made_up-1.0-py3-none-any.whl", one=bomb, two=TWO)
     with pytest.raises(UnreadableError, match="unpacks to 10,000,000 bytes; at most 600"):
-        wheel_member(packed, "made_up/one.bin", 600)
+        zip_member(packed, "made_up/one.bin", 600)
     with pytest.raises(InputError, match="unpacks to 10,000,000"):
         fetch(entry(WHEEL), from_folder=packed, log=lines.append)
     # A head that lies about the size does not help.
     data = packed.read_bytes().replace((10_000_000).to_bytes(4, "little"), (600).to_bytes(4, "little"))
     packed.write_bytes(data)
     with pytest.raises(UnreadableError):
-        wheel_member(packed, "made_up/one.bin", 600)
+        zip_member(packed, "made_up/one.bin", 600)
     assert files_in(cache) == []
 
 
@@ -297,7 +297,7 @@ def test_a_damaged_wheel(tmp_path, damage):
     packed = tmp_path / "made_up-1.0-py3-none-any.whl"
     packed.write_bytes(damage)
     with pytest.raises(UnreadableError, match="damaged"):
-        wheel_member(packed, "made_up/one.bin", 600)
+        zip_member(packed, "made_up/one.bin", 600)
 
 
 def test_a_damaged_gzip():

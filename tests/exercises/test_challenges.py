@@ -13,7 +13,7 @@ from headwork.grading import grade
 
 
 def target(exercise: Exercise) -> np.ndarray:
-    from headwork.numbers.typed import read_tensor
+    from headwork.numbers.parsing import read_tensor
 
     return read_tensor(str(exercise.inputs["target"])).array
 

@@ -114,7 +114,6 @@ FAMILIES = {
     "one row for all": (LAYER, "centred", TOKENS - TOKENS.mean(-1)[0], "part-of-mean-for-all"),
     "a factor too many": (COST, "convolution", 5 * 10 * 10 * 6 * 6, "tokens-counted-twice"),
     "a factor inside of the softmax": (ATTENTION, "weights", softmax(S / 8), "multiplied-by-beta"),
-    "the root before the sum": (LAYER, "deviation", np.abs(CENTRED).mean(-1)[:, None], "order-exchanged"),
     "one of several added": (COST, "convolution", 5 * 6 * 6 + 10, "added-for-multiplied"),
     "a later step": (LAYER, "mean", DEVIATION, "deviation-given"),
     "added at another operand": (MOVED, "after/scores", (Q + DELTA) @ K.T / 8, "delta-added-to-query"),
@@ -161,7 +160,7 @@ FAMILIES = {
     "one function of two operands": (
         ATTENTION,
         "scores",
-        Q / np.linalg.norm(Q, axis=-1)[:, None] @ (K / np.linalg.norm(K, axis=-1)[:, None]).T / 8,
+        (Q - Q.mean(-1)[:, None]) @ (K - K.mean(-1)[:, None]).T / 8,
         "other-formula",
     ),
     "a mask that is not asked for": (

@@ -18,7 +18,7 @@ import torch
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.note import MECHANISMS, silent
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
-from headwork.numbers.typed import tensor_from_lists
+from headwork.numbers.parsing import tensor_from_lists
 
 
 @dataclass(frozen=True)

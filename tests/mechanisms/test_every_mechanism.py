@@ -14,7 +14,7 @@ from headwork.note import MECHANISMS, Mechanism
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.arithmetic import Cell, Expression, Number
 from headwork.numbers.exact import decimal
-from headwork.numbers.typed import read_number
+from headwork.numbers.parsing import read_number
 from headwork.readings import explain, recorder
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}

@@ -20,7 +20,7 @@ from headwork.mechanisms import encoder_layer, native
 from headwork.mechanisms.fused import FUSED
 from headwork.mechanisms.kernels import PLAIN
 from headwork.mechanisms.native import compiling
-from headwork.mechanisms.parameters import EncoderLayerParameters, flatten_tree, init_tree, map_tree
+from headwork.mechanisms.parameters import EncoderLayerParameters, flatten_tree, map_tree, spec_tree
 from headwork.models import VisionTransformer, VisionTransformerConfig
 
 SMALL = {"tokens": 5, "width": 32, "heads": 2, "hidden": 48}
@@ -49,7 +49,7 @@ def block(sizes, *, images=3, dtype=torch.float64, seed=0, **options):
         images, sizes["tokens"], sizes["width"], generator=draw, dtype=dtype, requires_grad=True
     )
     parameters = map_tree(
-        leaf, init_tree(EncoderLayerParameters, width=sizes["width"], hidden=sizes["hidden"])
+        leaf, spec_tree(EncoderLayerParameters, width=sizes["width"], hidden=sizes["hidden"])
     )
     fixed = {"heads": sizes["heads"], "normalisation": "pre", "activation": "gelu", "epsilon": 1e-5}
     return rows, parameters, fixed | options

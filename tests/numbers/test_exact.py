@@ -14,9 +14,9 @@ import sympy
 from hypothesis import example, given, settings
 
 from headwork.errors import InputError
-from headwork.numbers.exact import as_single_fraction, decimal, exact_text, sign
+from headwork.numbers.exact import as_single_fraction, exact_text, sign, to_float
 from headwork.numbers.limits import limit
-from headwork.numbers.typed import read_number
+from headwork.numbers.parsing import read_number
 
 x, b = sympy.Symbol("x", real=True), sympy.Symbol("beta", real=True)
 atoms = st.one_of(
@@ -75,7 +75,7 @@ def test_tidying_changes_no_value(value: Any) -> None:
 def test_decimals_and_signs_are_those_of_sympy(value: Any) -> None:
     number = value.subs({x: sympy.Rational(7, 10), b: sympy.Rational(-13, 10)})
     expected = near(number)
-    assert decimal(number) == pytest.approx(expected, rel=1e-14, abs=1e-300)
+    assert to_float(number) == pytest.approx(expected, rel=1e-14, abs=1e-300)
     if abs(expected) > 1e-12:
         assert sign(number) == (1 if expected > 0 else -1)
 
@@ -146,7 +146,9 @@ def test_an_expression_too_large_to_multiply_out_is_left_as_it_is() -> None:
         numbers = {letter: sympy.Rational(k + 1, 7) for k, letter in enumerate(letters)} | {
             x: sympy.Rational(3, 2)
         }
-        assert decimal(tidied.xreplace(numbers)) == pytest.approx(decimal(value.xreplace(numbers)), rel=1e-12)
+        assert to_float(tidied.xreplace(numbers)) == pytest.approx(
+            to_float(value.xreplace(numbers)), rel=1e-12
+        )
 
 
 # --- limits ---------------------------------------------------------------------------------------------
@@ -209,9 +211,9 @@ def test_a_limit_beyond_comparing_exponents_is_refused() -> None:
 
 
 def test_decimals_of_what_is_not_finite() -> None:
-    assert decimal(-sympy.oo) == -math.inf
-    assert math.isnan(decimal(sympy.nan) or 0.0)
-    assert decimal(b) is None
+    assert to_float(-sympy.oo) == -math.inf
+    assert math.isnan(to_float(sympy.nan) or 0.0)
+    assert to_float(b) is None
 
 
 def test_names_that_use_names_are_gone_through_once():

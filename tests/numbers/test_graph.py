@@ -14,10 +14,10 @@ from headwork.errors import InputError
 from headwork.mechanisms import attention, feed_forward, self_attention
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor, cat, stack
 from headwork.numbers.arithmetic import Cell, Expression, Number
-from headwork.numbers.exact import decimal
-from headwork.numbers.graph import OperationEdit, evaluate, operations_between, recompute
+from headwork.numbers.exact import to_float
+from headwork.numbers.graph import OperationEdit, evaluate, recompute, results_since_labels
 from headwork.numbers.operations import OPERATIONS, Node
-from headwork.numbers.typed import tensor_from_lists
+from headwork.numbers.parsing import tensor_from_lists
 from headwork.readings.recording import recorder
 
 A = np.array([[[1.5, -2.0, 0.25], [3.0, 0.5, -1.0]], [[2.0, -0.5, 1.0], [0.75, -3.0, 2.5]]])
@@ -118,15 +118,15 @@ def test_the_arithmetic_of_a_cell_gives_the_cell(example: Any, kind: Any) -> Non
     result = result_of(example, kind)
     assert result.exact == (kind is exact)
     for index in np.ndindex(result.shape):
-        value = decimal(sympy.sympify(result.array[index]))
-        assert decimal(worked_out(result.derivation(index))) == pytest.approx(value, rel=1e-14, abs=1e-14)
+        value = to_float(sympy.sympify(result.array[index]))
+        assert to_float(worked_out(result.derivation(index))) == pytest.approx(value, rel=1e-14, abs=1e-14)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=example_id)
 def test_exact_numbers_and_shapes_agree_with_decimals(example: Any) -> None:
     name, arrays, options = example
     ours, theirs = result_of(example, HandTensor), result_of(example, exact)
-    found = np.array([decimal(x) for x in theirs.array.flat]).reshape(theirs.shape)
+    found = np.array([to_float(x) for x in theirs.array.flat]).reshape(theirs.shape)
     np.testing.assert_allclose(found, ours.array, rtol=1e-14, atol=1e-14)
     shapes = tuple(ShapeTensor(np.shape(array), OperationCount()) for array in arrays)
     if name != "constant":
@@ -218,9 +218,9 @@ def softmax(scores: Any, axis: int) -> Any:
 
 
 def test_the_operations_of_a_step() -> None:
-    names = [result.node.operation for result in operations_between(STEPS["scores"])]
+    names = [result.node.operation for result in results_since_labels(STEPS["scores"])]
     assert names == ["transpose", "matmul", "sqrt", "divide"]
-    results = operations_between(STEPS["scores"])
+    results = results_since_labels(STEPS["scores"])
     for number, result in enumerate(results):
         below = {operand.node for operand in result.node.operands}
         assert all(later.node not in below for later in results[number:])
@@ -253,23 +253,23 @@ def test_the_operations_of_a_step() -> None:
     ],
 )
 def test_edits_of_one_operation(step: str, edit: OperationEdit, expected: Any) -> None:
-    result = recompute(operations_between(STEPS[step]), [edit], STEPS)
+    result = recompute(results_since_labels(STEPS[step]), [edit], STEPS)
     np.testing.assert_allclose(result.array, expected, rtol=1e-13, atol=1e-13)
     for index in np.ndindex(result.shape):
-        assert decimal(worked_out(result.derivation(index))) == pytest.approx(expected[index], rel=1e-13)
+        assert to_float(worked_out(result.derivation(index))) == pytest.approx(expected[index], rel=1e-13)
 
 
 def test_an_edit_starts_from_the_given_numbers() -> None:
     own = {"query": HandTensor(Q + 1)}
-    result = recompute(operations_between(STEPS["scores"]), [OperationEdit(3, 0)], own)
+    result = recompute(results_since_labels(STEPS["scores"]), [OperationEdit(3, 0)], own)
     np.testing.assert_allclose(result.array, (Q + 1) @ K.T, rtol=1e-14)
-    plain = recompute(operations_between(STEPS["scores"]), (), own)
+    plain = recompute(results_since_labels(STEPS["scores"]), (), own)
     np.testing.assert_allclose(plain.array, (Q + 1) @ K.T / ROOT, rtol=1e-14)
 
 
 def test_the_arithmetic_of_an_edited_step_names_what_it_reads() -> None:
     edit = OperationEdit(0, Node("matmul", (0, "key"), {}))
-    result = recompute(operations_between(STEPS["output"]), [edit], STEPS)
+    result = recompute(results_since_labels(STEPS["output"]), [edit], STEPS)
     assert {leaf.label for leaf in leaves(result.derivation((0, 0)))} == {"weights", "key"}
 
 
@@ -277,20 +277,20 @@ def test_a_value_that_is_used_twice_is_one_operation() -> None:
     value = HandTensor(np.ones(1)).labelled("x")
     for _ in range(60):
         value = value + value
-    assert len(operations_between(value)) == 60
+    assert len(results_since_labels(value)) == 60
 
 
 def test_two_edits_at_once() -> None:
     edits = [OperationEdit(0, 0), OperationEdit(3, 0)]
-    assert recompute(operations_between(STEPS["scores"]), edits).array.tolist() == (Q @ K).tolist()
+    assert recompute(results_since_labels(STEPS["scores"]), edits).array.tolist() == (Q @ K).tolist()
 
 
 def test_an_edit_that_does_not_fit_says_so() -> None:
     wide = noted(self_attention, tokens=HandTensor(np.ones((2, 3))))
     with pytest.raises(ValueError, match="matmul"):
-        recompute(operations_between(wide["scores"]), [OperationEdit(0, 0)])
+        recompute(results_since_labels(wide["scores"]), [OperationEdit(0, 0)])
     with pytest.raises(KeyError):
-        recompute(operations_between(wide["scores"]), [OperationEdit(0, "nothing")])
+        recompute(results_since_labels(wide["scores"]), [OperationEdit(0, "nothing")])
 
 
 def test_tokens_take_their_rows_of_a_table() -> None:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor, cat, stack
-from headwork.numbers.exact import decimal
-from headwork.numbers.typed import tensor_from_lists
+from headwork.numbers.exact import to_float
+from headwork.numbers.parsing import tensor_from_lists
 
 settings.register_profile("quick", max_examples=25, deadline=None)
 settings.load_profile("quick")
@@ -31,7 +31,7 @@ def exact(array: Any) -> HandTensor:
 
 def floats(tensor: HandTensor) -> Any:
     return (
-        np.array([decimal(x) for x in tensor.array.flat], float).reshape(tensor.shape)
+        np.array([to_float(x) for x in tensor.array.flat], float).reshape(tensor.shape)
         if tensor.exact
         else tensor.array
     )

@@ -83,8 +83,10 @@ def test_the_tiny_encoder_is_exact_quick_and_short(more: dict[str, Any]) -> None
     names: dict[str, Any] = {}
     for path, value in trace.steps.items():
         np.testing.assert_allclose(value.values, decimals[path].values, rtol=1e-12, atol=1e-12)
-        names |= {str(name): name.definition for name in value.names}
-        forms = [exact_text(x) for x in (*value.exact.flat, *(name.definition for name in value.names))]
+        names |= {str(name): name.definition for name in value.abbreviations}
+        forms = [
+            exact_text(x) for x in (*value.exact.flat, *(name.definition for name in value.abbreviations))
+        ]
         assert max(map(len, forms)) <= 200
         used = {name for form in forms for name in re.findall(r"u_\d+", form)}
         assert used <= names.keys(), path  # each is defined where it first stands

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from headwork import explain
-from headwork.numbers.typed import read_tensor
+from headwork.numbers.parsing import read_tensor
 from headwork.readings.notebook_cells import array_text
 from headwork.readings.trace import Trace
 

@@ -12,7 +12,7 @@ import pytest
 
 from headwork.errors import InputError, TooLarge
 from headwork.numbers.exact import decimal
-from headwork.numbers.typed import read_number
+from headwork.numbers.parsing import read_number
 from headwork.readings import Trace, explain
 
 A2 = {"tokens": "1 2; 2 0; 0 1; 1 1", "W_k": "1 0; 0 0", "W_v": "0 0; 0 1", "beta": 1}

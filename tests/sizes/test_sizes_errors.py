@@ -57,7 +57,7 @@ WRONG = {
     "unknown mechanism 'self-atention'. Did you mean 'self-attention'?": lambda: sizes.growth(
         "self-atention"
     ),
-    "growth: patches has sizes that do not grow by themselves.": lambda: sizes.growth("patches"),
+    "growth: patches has sizes that cannot be varied independently.": lambda: sizes.growth("patches"),
     "growth: softmax has no groups.": lambda: sizes.growth("softmax", depthwise=True),
     "growth: heads is 0.": lambda: sizes.growth("self-attention", heads=0),
     "shapes of more than 2^63 entries are not counted": lambda: sizes.convolution(

@@ -171,11 +171,11 @@ def test_a_depthwise_convolution_grows_with_the_width_only_once():
 
 
 def test_every_growing_mechanism_is_counted_and_verified():
-    for mechanism in sizes.mechanisms_that_scale():
+    for mechanism in sizes.countable_mechanisms():
         assert sizes.growth(mechanism)["order"].startswith("O(")
     assert (
         {"self-attention", "encoder-layer", "recurrence", "convolution-2d"}
-        <= set(sizes.mechanisms_that_scale())
+        <= set(sizes.countable_mechanisms())
         <= set(MECHANISMS)
     )
 

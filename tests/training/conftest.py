@@ -46,7 +46,7 @@ def one_thread() -> Iterator[None]:
 def small() -> Any:
     """A small run on the digits; further settings change it."""
 
-    def make(*settings: str, model: str = "transformer") -> training.VisionRun:
+    def make(*settings: str, model: str = "transformer") -> training.VisionRunConfig:
         chosen = SMALL if model == "transformer" else ["batch_size=128", "epochs=2", "model.width=4"]
         return training.changed(training.vision("digits", model), [*chosen, *settings])
 

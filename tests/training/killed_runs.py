@@ -28,7 +28,7 @@ SMALL = "model.width=8 model.hidden=8 model.depth=1 model.heads=2 model.dropout=
 SETTINGS = [*SMALL.split(), "save_every=2", "augmentation.erase=0.3", "augmentation.shift=1"]
 
 
-def run() -> training.VisionRun:
+def run() -> training.VisionRunConfig:
     return training.changed(training.vision("digits"), SETTINGS)
 
 

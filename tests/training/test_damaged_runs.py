@@ -30,7 +30,11 @@ def figures(folder: Path, digit: Path, *, evaluated: bool) -> tuple[list[Any], l
     """All that is told of a run, and the warnings."""
     lines: list[str] = []
     table = predict(folder, images=[digit], log=lines.append)
-    told: list[Any] = [table.more, training.as_text(training.load_run(folder)), training.load_metrics(folder)]
+    told: list[Any] = [
+        table.more,
+        training.run_to_json(training.load_run(folder)),
+        training.load_metrics(folder),
+    ]
     told.append(training.load_data_info(folder))
     if (folder / "result.json").exists():
         told.append(training.Result.read(folder).record)
@@ -213,7 +217,7 @@ def test_numbers_that_are_not_finite_are_refused_by_name(number, copied, digit):
     ],
 )
 def test_a_config_edited_by_hand_is_told_by_file_and_field(field, value, told):
-    config = json.loads(training.as_text(training.vision("digits"))) | {field: value}
+    config = json.loads(training.run_to_json(training.vision("digits"))) | {field: value}
     with pytest.raises(InputError, match=rf"run/config.json.*{told}"):
         read_run(json.dumps(config), "run/config.json")
     with pytest.raises(InputError, match=r"run/config.json: not valid JSON"):

@@ -58,7 +58,7 @@ def test_stopped_under_torchrun_the_first_alone_says_how_to_go_on(rank, small, t
     class One(ProcessGroup):
         """One of two processes, without the other."""
 
-        def average_gradients(self, model):
+        def wrap_model(self, model):
             return model
 
         def sum_numbers(self, *numbers):

@@ -9,7 +9,7 @@ import torch
 from headwork.errors import InputError
 from headwork.models import TextClassifier, TextClassifierConfig
 from headwork.training import changed, text, vision
-from headwork.training.optimisers import NGRAM_FACTOR, Optimiser, build_optimiser, orthogonal
+from headwork.training.optimisers import NGRAM_FACTOR, MixedOptimiser, build_optimiser, orthogonal
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (2, 8, 20), (2, 20, 8)])
@@ -31,7 +31,7 @@ def test_a_first_step_is_the_orthogonal_gradient_and_the_decay():
     matrix = torch.nn.Parameter(torch.eye(4, 6))
     gradient = torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
     matrix.grad = gradient.clone()
-    Optimiser([{"params": [matrix], "update_rule": "muon"}], lr=0.1, weight_decay=0.5).step()
+    MixedOptimiser([{"params": [matrix], "update_rule": "muon"}], lr=0.1, weight_decay=0.5).step()
     expected = 0.95 * torch.eye(4, 6) - 0.1 * 0.2 * math.sqrt(6) * orthogonal(gradient)
     torch.testing.assert_close(matrix.detach(), expected, rtol=1e-5, atol=1e-6)
 
@@ -40,7 +40,7 @@ def test_sgd_is_torchs_own():
     start = torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
     ours, theirs = torch.nn.Parameter(start.clone()), torch.nn.Parameter(start.clone())
     both = (
-        Optimiser([{"params": [ours], "update_rule": "sgd"}], lr=0.3),
+        MixedOptimiser([{"params": [ours], "update_rule": "sgd"}], lr=0.3),
         torch.optim.SGD([theirs], lr=0.3, momentum=0.9),
     )
     for seed in range(4):
@@ -70,7 +70,7 @@ def test_the_rest_moves_as_with_adamw(small, digits):
 def test_what_is_kept_between_steps_is_loaded_to_the_bit():
     def made():
         matrix, bias = torch.nn.Parameter(torch.eye(3)), torch.nn.Parameter(torch.ones(3))
-        return [matrix, bias], Optimiser(
+        return [matrix, bias], MixedOptimiser(
             [{"params": [matrix], "update_rule": "muon"}, {"params": [bias]}], lr=0.1
         )
 

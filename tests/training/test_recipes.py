@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwork.errors import InputError
-from headwork.training import Result, as_text, changed, load_run, text, vision
+from headwork.training import Result, changed, load_run, run_to_json, text, vision
 from headwork.training.recipes import RunConfig, read_run, settable
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -46,7 +46,7 @@ def test_a_known_name_written_otherwise_gets_the_same_recipe():
     ],
 )
 def test_a_run_goes_through_json(run):
-    assert read_run(as_text(run), "config.json") == run
+    assert read_run(run_to_json(run), "config.json") == run
 
 
 def test_fields_are_set_together():
@@ -62,9 +62,9 @@ def test_fields_are_set_together():
 
 def test_every_field_can_be_set_to_its_own_value():
     for run in (vision(), text(columns=("a", "b"))):
-        flat = {n: v for n, v in json.loads(as_text(run)).items() if not isinstance(v, dict)}
+        flat = {n: v for n, v in json.loads(run_to_json(run)).items() if not isinstance(v, dict)}
         for part in ("model", "augmentation"):
-            flat |= {f"{part}.{n}": v for n, v in json.loads(as_text(run)).get(part, {}).items()}
+            flat |= {f"{part}.{n}": v for n, v in json.loads(run_to_json(run)).get(part, {}).items()}
         for name in settable(run):
             if name != "encoder":
                 value = ",".join(flat[name]) if isinstance(flat[name], list) else flat[name]
@@ -112,9 +112,9 @@ def test_ngrams_are_an_option_of_texts():
 def test_old_names_of_model_fields_are_read():
     assert changed(text(), ["model.phrases=7"]).model.ngrams == 7
     assert changed(vision(), ["model.patch=7", "model.kernel=plain"]).model.patch_size == 7
-    older = as_text(text()).replace("ngrams", "phrases").replace('"max_length"', '"longest"')
+    older = run_to_json(text()).replace("ngrams", "phrases").replace('"max_length"', '"longest"')
     assert read_run(older.replace('"backend"', '"kernel"'), "config.json") == text()
-    older = as_text(vision()).replace('"patch_size"', '"patch"').replace('"initialisation"', '"start"')
+    older = run_to_json(vision()).replace('"patch_size"', '"patch"').replace('"initialisation"', '"start"')
     assert read_run(older, "config.json") == vision()
 
 
@@ -130,7 +130,7 @@ def test_old_names_of_a_run_s_fields_are_read(recipe, old):
     run = recipe(**{names[name]: value for name, value in old.items()})
     assert run == recipe(**old)
     assert run == changed(recipe(), [f"{name}={value}" for name, value in old.items()])
-    data = json.loads(as_text(run))
+    data = json.loads(run_to_json(run))
     for name in old:
         data[name] = data.pop(names[name])
     assert read_run(json.dumps(data), "config.json") == run
@@ -167,7 +167,7 @@ def test_what_a_pretrained_encoder_decides_is_not_set():
     ],
 )
 def test_a_config_that_is_wrong_is_refused(change, said):
-    data = json.loads(as_text(vision()))
+    data = json.loads(run_to_json(vision()))
     change(data)
     with pytest.raises(InputError, match=said):
         read_run(json.dumps(data), "config.json")

@@ -90,3 +90,8 @@ def divisors(run: RunView) -> Any:
     count = len(run.query_features)
     last = [len(sums) - count + i if run.has("mask") else len(sums) - 1 for i in range(count)]
     return np.array([run.query_features[i] @ sums[j].T for i, j in enumerate(last)]).reshape(count, 1)
+
+
+def quotient(left: Any, right: Any) -> Any:
+    """Each number over another, 0 where that is 0."""
+    return np.where(right == 0, 0, left / np.where(right == 0, 1, right))

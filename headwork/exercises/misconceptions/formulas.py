@@ -8,16 +8,20 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from headwork.exercises.case import RunView
+from headwork.exercises.misconceptions import attention_parts, formula_parts
 
 FUNCTIONS: dict[str, Any] = {
     "abs": abs,
     "arange": np.arange,
     "ceil": np.ceil,
+    "enumerate": enumerate,
+    "float": float,
     "len": len,
     "max": max,
     "root": np.sqrt,
     "where": np.where,
 }
+HELPERS = {name: part for module in (attention_parts, formula_parts) for name, part in vars(module).items()}
 HEIGHTS, WIDTHS = ("down", "output height"), ("across", "output width")
 SIDES = dict.fromkeys(HEIGHTS, "height") | dict.fromkeys(WIDTHS, "width")
 
@@ -26,11 +30,11 @@ class Names(dict[str, Any]):
     """The names in a formula: inputs, options and earlier steps of a run."""
 
     def __init__(self, run: RunView) -> None:
-        super().__init__(shape=lambda *sizes: np.array(sizes, float))
+        super().__init__(run=run, shape=lambda *sizes: np.array(sizes, float))
         self.run = run
 
     def __missing__(self, name: str) -> Any:
-        if name in FUNCTIONS:
+        if name in FUNCTIONS or (name in HELPERS and not self.run.has(name) and not self.run.has_step(name)):
             raise KeyError(name)
         if name == "length":  # of what a step counts along
             return getattr(self.run, SIDES.get(self.run.path, "size"))
@@ -67,6 +71,6 @@ def change(text: str) -> Callable[[RunView], Any]:
     def value(run: RunView) -> Any:
         if not code:
             code.append(compile(text, "formulas.toml", "eval"))
-        return eval(code[0], FUNCTIONS, Names(run))
+        return eval(code[0], {**HELPERS, **FUNCTIONS, "run": run}, Names(run))
 
     return value

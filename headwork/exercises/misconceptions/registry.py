@@ -53,7 +53,13 @@ def _read_misconceptions() -> dict[str, Misconception]:
         edit = Edit(steps=dict.fromkeys(entry["at"], change)) if "at" in entry else Edit(change)
         evidence = getattr(attention_parts, entry["evidence"]) if "evidence" in entry else None
         known[slug] = Misconception(
-            slug, entry["sentence"], on, edit, evidence, chosen_for=entry.get("chosen_for", True)
+            slug,
+            entry["sentence"],
+            on,
+            edit,
+            evidence,
+            bits=entry.get("bits", 0.0),
+            chosen_for=entry.get("chosen_for", True),
         )
     return known
 

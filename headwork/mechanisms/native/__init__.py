@@ -21,7 +21,7 @@ from headwork.mechanisms.configs import VisionTransformerConfig
 from headwork.mechanisms.fused import FUSED, FusedKernels
 from headwork.mechanisms.kernels import Twins, no_dropout
 from headwork.mechanisms.native.compiling import Sizes, UnavailableError, library
-from headwork.mechanisms.parameters import EncoderLayerParameters, init_tree, map_tree
+from headwork.mechanisms.parameters import EncoderLayerParameters, map_tree, spec_tree
 
 TRIAL_IMAGES, TRIAL_ROUNDS = 32, 12
 MAX_TIME_RATIO = 0.7  # the compiler gains about a quarter on the fused kernels
@@ -117,10 +117,10 @@ def _warn_once(reason: str) -> None:
 def is_faster(config: VisionTransformerConfig) -> bool:
     """Whether a block of this model trains clearly faster than with the fused kernels, here and now."""
     tokens = (config.image_size // config.patch_size) ** 2 + (config.pooling == "class token")
-    draw = torch.Generator().manual_seed(0)
-    template = init_tree(EncoderLayerParameters, width=config.width, hidden=config.hidden)
-    block = map_tree(lambda _, leaf: torch.randn(leaf.shape, generator=draw).requires_grad_(), template)
-    rows = torch.randn(TRIAL_IMAGES, tokens, config.width, generator=draw)
+    rng = torch.Generator().manual_seed(0)
+    template = spec_tree(EncoderLayerParameters, width=config.width, hidden=config.hidden)
+    block = map_tree(lambda _, leaf: torch.randn(leaf.shape, generator=rng).requires_grad_(), template)
+    rows = torch.randn(TRIAL_IMAGES, tokens, config.width, generator=rng)
     names = ("heads", "normalisation", "activation", "epsilon")
     options = {name: getattr(config, name) for name in names}
     options["kernels"] = FUSED.with_attention(config.attention)

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 
 from headwork.errors import InputError
 from headwork.numbers import entries, pasted, typed
-from headwork.numbers.exact import decimal, exact_text
-from headwork.numbers.typed import SymbolInDecimals, read_number, read_tensor, tensor_from_lists
+from headwork.numbers.exact import exact_text, to_float
+from headwork.numbers.parsing import SymbolInDecimals, read_number, read_tensor, tensor_from_lists
 
 NUMBERS = [
     ("2", 2),
@@ -127,7 +127,7 @@ NUMBERS = [
 @pytest.mark.parametrize(("text", "value"), NUMBERS)
 def test_numbers(text: str, value: float) -> None:
     assert read_number(text) == pytest.approx(value, rel=1e-15)
-    assert decimal(read_number(text, exact=True)) == pytest.approx(value, rel=1e-15)
+    assert to_float(read_number(text, exact=True)) == pytest.approx(value, rel=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ ERRORS = [
     (r"2\frac{3}{2}", "write \\+ between for a sum"),
     (r"\foo{2}", r"the LaTeX command \\foo is not known"),
     (r"\begin{tabular}{c}1\end{tabular}", "not a matrix"),
-    ("{1, 2}", "braces make no list"),
+    ("{1, 2}", "braces cannot be used for a list"),
     ("1 == 1", "unexpected character '='"),
     ("1e", "not expected there"),
     ("floor(oo)", "not a number|not a fraction"),
@@ -431,7 +431,7 @@ def test_exact_and_decimal_reading_agree(text: str) -> None:
         ours, exactly = read_number(text), read_number(text, exact=True)
     except (InputError, SymbolInDecimals):
         return
-    assert decimal(exactly) == pytest.approx(ours, rel=1e-9, abs=1e-9)
+    assert to_float(exactly) == pytest.approx(ours, rel=1e-9, abs=1e-9)
 
 
 def test_no_code_of_others_reads_text() -> None:

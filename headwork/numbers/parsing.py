@@ -17,8 +17,8 @@ from headwork.errors import InputError
 from headwork.numbers.entries import (
     MAX_BITS,
     MAX_ENTRY_LENGTH,
-    DecimalNumbers,
     ExactNumbers,
+    FloatNumbers,
     SymbolInDecimals,
     read_number,
 )
@@ -65,12 +65,12 @@ def tensor_from_lists(nested: Any, *, exact: bool = False) -> HandTensor:
     flat = [nested]
     for _ in shape:
         flat = [cell for part in flat for cell in part]
-    numbers: ExactNumbers | DecimalNumbers = ExactNumbers() if exact else DecimalNumbers()
+    numbers: ExactNumbers | FloatNumbers = ExactNumbers() if exact else FloatNumbers()
     values = (_read_entry(x, numbers) for x in flat)
     return HandTensor(np.fromiter(values, object if exact else float, len(flat)).reshape(shape))
 
 
-def _read_entry(value: Any, numbers: ExactNumbers | DecimalNumbers) -> Any:
+def _read_entry(value: Any, numbers: ExactNumbers | FloatNumbers) -> Any:
     """One cell given as text, a Python or numpy number, or (from Python code) a SymPy expression."""
     exact = isinstance(numbers, ExactNumbers)
     if isinstance(value, np.generic):
