@@ -28,7 +28,7 @@ from benchmarks.wrong_answers import __main__ as wrong_answers
 from benchmarks.wrong_answers import making
 from headwork.courses.class_page import write_marks
 from headwork.courses.cohort import grade_cohort
-from headwork.courses.sheets import Course, key_text, sheet_for
+from headwork.courses.sheets import SheetTemplate, key_text, make_sheet
 from headwork.documents.number_format import number_text
 from headwork.exercises import Exercise, generate
 from headwork.exercises.checking import first_change
@@ -191,11 +191,11 @@ def measure_cohort(students: int) -> tuple[float, float]:
     """Seconds by the clock and of processor time to mark a class, each student with three exercises."""
     kinds = ("self-attention", "layer-normalisation", "convolution-counts")
     exercises = {str(number): {"kind": kind} for number, kind in enumerate(kinds, 1)}
-    course = Course("Benchmark", "a secret of the benchmark", exercises, {}, Path())
+    course = SheetTemplate("Benchmark", "a secret of the benchmark", exercises, {}, Path())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for number in range(students):
-            sheet = sheet_for(course, f"s{number}")
+            sheet = make_sheet(course, f"s{number}")
             write_atomic(folder / "key" / f"s{number}.toml", key_text(sheet))
             draws = SeededRandom("class", number)
             lines = [f'student = "s{number}"']

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.grading import texts
-from headwork.courses.sheets import Sheet, key_text, read_course, sheet_for
+from headwork.courses.sheets import Sheet, key_text, make_sheet, read_course
 from headwork.exercises import Exercise
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes
 
@@ -98,7 +98,7 @@ def main() -> None:
     students = [f"s{number:02}" for number in range(1, 31)]
     roster = [f"{student},Student {student[1:]},{student}@example.org" for student in students]
     (FOLDER / "students.csv").write_text("\n".join(["student,name,email", *roster]) + "\n", encoding="utf-8")
-    sheets = [sheet_for(course, s, f"Student {s[1:]}", f"{s}@example.org") for s in students]
+    sheets = [make_sheet(course, s, f"Student {s[1:]}", f"{s}@example.org") for s in students]
     for number, sheet in enumerate(sheets, 1):
         (FOLDER / "key" / f"{sheet.student}.toml").write_text(key_text(sheet), encoding="utf-8")
         copied = sheets[COPIED[1] - 1] if number == COPIED[0] else None

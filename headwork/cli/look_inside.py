@@ -37,8 +37,8 @@ OPTIONS: dict[str, Any] = {
     "groups": Annotated[int, Option(help="Groups of channels, each convolved alone.")],
     "depthwise": Annotated[bool, Option("--depthwise", help="A convolution with one group per channel.")],
     "tokens": Annotated[int, Option(help="Number of tokens; of the source where there is a target.")],
-    "target_tokens": Annotated[int | None, Option(help="Tokens of the target, if others.")],
-    "memory": Annotated[int | None, Option(help="Tokens that make keys and values, if others.")],
+    "target_tokens": Annotated[int | None, Option(help="Tokens of the target, if different.")],
+    "memory": Annotated[int | None, Option(help="Tokens that make keys and values, if different.")],
     "tokens_as": Annotated[str, Option(help="rows or columns.")],
     "batch": Annotated[int | None, Option(help="Sequences at once: an axis before the others.")],
     "width": Annotated[int, Option(help="Width of a token's vector.")],
@@ -227,10 +227,10 @@ def inspect_(
     image: Annotated[Path | None, Option(help="An image, of the size that the model takes.")] = None,
     index: Annotated[int | None, Option(help="The number of a test example of the run.")] = None,
     text: Annotated[str | None, Option(help="A text.")] = None,
-    target: Annotated[str | None, Option(help="The class to explain, unless the predicted one.")] = None,
+    target: Annotated[str | None, Option(help="The class to explain; by default the predicted one.")] = None,
     resize: Annotated[bool, Option("--resize", help="Scale and crop an image of another size.")] = False,
 ) -> None:
-    """Show where a model looks, and what to trust of it.
+    """Show where a model looks, and how far to trust each explanation.
 
     The prediction, what it rests on by each method beside how far that method is above random on this
     input, attention of every head, and the roles of the heads.
@@ -265,14 +265,15 @@ def compare(
 ) -> None:
     """Measure CNN, RNN, transformer and linear attention.
 
-    The models have equally many parameters. The time left comes from what is done.
+    The models have equally many parameters. The remaining time is estimated from the measurements
+    finished so far.
     """
     try:
         seed_numbers = [int(part) for part in comma_separated(seeds)]
     except ValueError:
         raise InputError(f"--seeds {seeds!r}: expected whole numbers, such as 0 or 0,1,2.") from None
     if find_spec("torch") is None:
-        raise InputError('compare: torch is not installed, which measures everything: pip install ".[train]"')
+        raise InputError('compare needs torch, which is not installed: pip install ".[train]"')
     from headwork import comparison
 
     settings = comparison.Settings.of(

@@ -72,7 +72,7 @@ class Output:
         if isinstance(content, str):
             sys.stdout.write(content)
         elif sys.stdout.isatty():
-            raise InputError(f"a {self.format} is no text for a screen: write it to a file with --out.")
+            raise InputError(f"{self.format} is binary: write it to a file with --out.")
         else:
             sys.stdout.flush()
             sys.stdout.buffer.write(content)
@@ -136,7 +136,7 @@ class SafeStream:
 
     >>> from io import StringIO
     >>> stream = StringIO()
-    >>> Screen(stream).write("a\\x1b[2J") and stream.getvalue()
+    >>> SafeStream(stream).write("a\\x1b[2J") and stream.getvalue()
     'a\\\\u001b[2J'
     """
 

@@ -126,7 +126,7 @@ def train(
     Shows the time left, and ends with a report in the run's folder.
     """
     if not task:
-        raise InputError("train: what? headwork train vision, or headwork train text.")
+        raise InputError("train: no task given. Choose headwork train vision or headwork train text.")
     check_known("task (train what?)", task, ["vision", "text"])
     for option, given in (("--encoder", encoder), ("--columns", columns), ("--ngrams", ngrams)):
         if task == "vision" and given:
@@ -148,7 +148,9 @@ def train(
             settings.append(f"{name}={value}")
     run = training.changed(recipe(model=model, **chosen), settings)
     if show and out:
-        raise InputError("--out is the folder of a run, and --show begins none. Leave one of them out.")
+        raise InputError(
+            "--out is the folder of a run, but --show does not start a run. Leave one of them out."
+        )
     if show:
         output.show(recipe_document(run))
         if encoder:

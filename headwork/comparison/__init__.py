@@ -4,7 +4,7 @@ comparison = compare(Settings.of(families=["cnn", "lstm"]), "comparison-quick")
 comparison.table(), comparison.rows[0].sentences
 """
 
-from headwork.comparison.experiment import ROWS, Settings
+from headwork.comparison.experiment import SECTIONS, Settings
 from headwork.comparison.measurements import StoppedError
 from headwork.comparison.report import Comparison, compare
 from headwork.comparison.section import Section

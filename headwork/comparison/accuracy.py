@@ -121,14 +121,14 @@ def all_accuracies(by_size: BySize) -> list[Accuracy]:
     return [accuracy for families in by_size.values() for accuracy in families.values()]
 
 
-def by_size_of(by_size: BySize, name: str) -> dict[int, Accuracy]:
+def family_by_size(by_size: BySize, name: str) -> dict[int, Accuracy]:
     return {size: families[name] for size, families in by_size.items()}
 
 
 def values_by_size(by_size: BySize) -> dict[str, dict[str, float]]:
     """The numbers alone, by family, for JSON."""
     return {
-        name: {str(size): accuracy.value for size, accuracy in by_size_of(by_size, name).items()}
+        name: {str(size): accuracy.value for size, accuracy in family_by_size(by_size, name).items()}
         for name in next(iter(by_size.values()))
     }
 
@@ -141,7 +141,9 @@ def plot_by_size(by_size: BySize, chance: float, title: str, xlabel: str) -> tup
     names = list(next(iter(by_size.values())))
     for index, name in enumerate(names):
         x = [size * dodge_factor(index, len(names)) for size in by_size]
-        draw_line(axes, name, (x, [100 * accuracy.value for accuracy in by_size_of(by_size, name).values()]))
+        draw_line(
+            axes, name, (x, [100 * accuracy.value for accuracy in family_by_size(by_size, name).values()])
+        )
     set_ticks(axes, list(by_size))
     axes.set_ylim(0, 104)
     add_legend(figure)

@@ -130,11 +130,11 @@ def report(settings: Settings, results: Results) -> Section:
         f"{settings.describe_training('examples')}. Times are ratios to the fastest family's.",
     )
     count = task.counts[-1]
-    runs = settings.runs(results, partial(measurement_name, count=count))
+    runs = settings.results_by_family(results, partial(measurement_name, count=count))
     label = f"{task.data}, {count:,} images"
     _add_task(section, label, runs, results["uses time on images"], inductive_bias.CHANCE, settings.steps)
     if settings.full:
-        runs = settings.runs(results, "reviews {family} seed {seed}".format)
+        runs = settings.results_by_family(results, "reviews {family} seed {seed}".format)
         times = results["uses time on reviews"]
         _add_task(section, f"{REVIEWS} reviews", runs, times, REVIEW_CHANCE, settings.steps)
     else:

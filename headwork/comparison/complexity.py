@@ -68,14 +68,14 @@ def times_by_n(
     for name in families:
         layer = Layer(FAMILIES[name], WIDTH).eval()
         longest = MAX_CAPPED_LENGTH if name in CAPPED_FAMILIES else max(lengths)
-        functions[name] = {n: layer.forward_pass(n) for n in lengths if n <= longest}
+        functions[name] = {n: layer.make_forward(n) for n in lengths if n <= longest}
     return _time_all(functions, max_rounds)
 
 
 def times_by_d(families: Sequence[str]) -> dict[str, Any]:
     """Times against d at a fixed number of tokens, in units of the shortest."""
     functions = {
-        name: {d: Layer(FAMILIES[name], d).eval().forward_pass(TOKENS) for d in WIDTHS} for name in families
+        name: {d: Layer(FAMILIES[name], d).eval().make_forward(TOKENS) for d in WIDTHS} for name in families
     }
     return _time_all(functions, MAX_ROUNDS // 3)
 

@@ -66,7 +66,7 @@ def attention_time() -> list[Any]:
     return [sentence, SEE_ALSO]
 
 
-def memory_over_a_gap() -> list[Any]:
+def recall_over_a_gap() -> list[Any]:
     """G3: gradients over a gap before training, and which family learns to predict the first symbol."""
     parameters = long_range.PARAMETERS[False]
     accuracies, rows = {}, []

@@ -23,7 +23,7 @@ BATCH_SIZE, LEARNING_RATE, WARM_UP = 32, 3e-3, 0.1
 EVALUATION_BATCH_SIZE = 100
 Batch = tuple[tuple[Tensor, ...], Tensor]  # inputs and labels
 Module = TypeVar("Module", bound=nn.Module)
-ROWS = ("complexity", "parallelism", "long-range", "bias", "uses")
+SECTIONS = ("complexity", "parallelism", "long-range", "bias", "uses")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,20 +31,20 @@ class Settings:
     """The families, rows and seeds to compare; every model is trained for ``steps`` steps."""
 
     families: tuple[str, ...] = ("cnn", "lstm", "gru", "transformer", "linear")
-    rows: tuple[str, ...] = ROWS
+    rows: tuple[str, ...] = SECTIONS
     seeds: tuple[int, ...] = (0,)
     steps: int = 250
     full: bool = False
 
     def __post_init__(self) -> None:
         _check_names("family", self.families, FAMILIES)
-        _check_names("row", self.rows, ROWS)
+        _check_names("row", self.rows, SECTIONS)
         if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
             raise InputError(
-                f"compare: seeds {self.seeds}. Give whole numbers from 0 on, each once, such as 0,1,2."
+                f"compare: seeds {self.seeds}. Give distinct non-negative integers, such as 0,1,2."
             )
         if self.steps < 1:
-            raise InputError(f"compare: {self.steps} training steps. Give at least 1; 250 are usual.")
+            raise InputError(f"compare: {self.steps} training steps. Give at least 1; 250 is typical.")
 
     @classmethod
     def of(cls, *, full: bool = False, steps: int | None = None, **chosen: Sequence[Any]) -> Self:
@@ -57,7 +57,9 @@ class Settings:
         given: dict[str, Any] = {name: tuple(values) for name, values in chosen.items() if values}
         return replace(default, **given, steps=default.steps if steps is None else steps)
 
-    def runs(self, results: Results, name: Callable[..., str]) -> dict[str, list[Mapping[str, Any]]]:
+    def results_by_family(
+        self, results: Results, name: Callable[..., str]
+    ) -> dict[str, list[Mapping[str, Any]]]:
         """The results of a training by family, one per seed; ``name`` gives that of the measurement."""
         return {
             family: [results[name(family=family, seed=seed)] for seed in self.seeds]
@@ -84,24 +86,24 @@ def _check_names(kind: str, names: Sequence[str], known: Iterable[str]) -> None:
         )
 
 
-def seed_from(*keys: object) -> int:
+def seed_from(*seed_parts: object) -> int:
     """A seed for these keys, such as the seed, the family and the task.
 
     >>> seed_from(0, "lstm") == seed_from(0, "lstm"), seed_from(0, "lstm") == seed_from(0, "gru")
     (True, False)
     """
-    return int.from_bytes(sha256("/".join(map(str, keys)).encode()).digest()[:6], "big")
+    return int.from_bytes(sha256("/".join(map(str, seed_parts)).encode()).digest()[:6], "big")
 
 
-def generator_from(*keys: object) -> torch.Generator:
+def generator_from(*seed_parts: object) -> torch.Generator:
     """A random generator with the seed of the keys."""
-    return torch.Generator().manual_seed(seed_from(*keys))
+    return torch.Generator().manual_seed(seed_from(*seed_parts))
 
 
-def build_seeded(build: Callable[[], Module], *keys: object) -> Module:
+def build_seeded(build: Callable[[], Module], *seed_parts: object) -> Module:
     """A model whose initial parameters follow from the keys."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed_from("start", *keys))
+        torch.manual_seed(seed_from("start", *seed_parts))
         return build()
 
 
@@ -111,13 +113,13 @@ def run_config(family: str, seed: int, steps: int, rate: float = LEARNING_RATE) 
 
 
 def train(
-    model: nn.Module, batches: Iterable[Batch], *keys: object, steps: int, rate: float = LEARNING_RATE
+    model: nn.Module, batches: Iterable[Batch], *seed_parts: object, steps: int, rate: float = LEARNING_RATE
 ) -> None:
     """Train for so many steps, one batch each; dropout follows from the keys."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01, fused=True)
     model.train()
     with threads(1), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed_from("teaching", *keys))
+        torch.manual_seed(seed_from("teaching", *seed_parts))
         for step, batch in zip(range(steps), batches, strict=False):
             train_step(model, batch, optimiser, rate * schedule(step, steps, WARM_UP))
     model.eval()

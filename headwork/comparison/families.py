@@ -34,7 +34,7 @@ from headwork.sizes.polynomial import Polynomial, interpolate, verify
 
 PARAMETER_TOLERANCE = 0.05  # relative, of the number of parameters
 HEADS = 4
-KERNEL, IMAGE_ROWS = 3, 16
+KERNEL_SIZE, IMAGE_ROWS = 3, 16
 Kind = Literal["convolution", "recurrence", "attention"]
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -137,7 +137,7 @@ class CountedKernels(Kernels):
     twins: ClassVar = {multi_head_linear_attention: chunked_linear_attention}
 
 
-def layer_function(family: Family, width: int, kernels: Kernels, size: int = KERNEL) -> tuple[Any, Any]:
+def layer_function(family: Family, width: int, kernels: Kernels, size: int = KERNEL_SIZE) -> tuple[Any, Any]:
     """The function of a layer, and the tree of its parameters before they have numbers."""
     if family.kind == "convolution":
         return kernels.convolution_relu, convolution_specs(width, width, size, size)
@@ -163,7 +163,7 @@ def flops(name: str) -> Polynomial:
     def count(sizes: Mapping[str, int]) -> int:
         work, family = OperationCount(), FAMILIES[name]
         layer, template = layer_function(
-            family, sizes["d"], CountedKernels(family.attention), sizes.get("k", KERNEL)
+            family, sizes["d"], CountedKernels(family.attention), sizes.get("k", KERNEL_SIZE)
         )
         tree = map_tree(lambda _, leaf: ShapeTensor(leaf.shape, work), template)
         layer(ShapeTensor(input_shape(family, sizes["n"], sizes["d"]), work), tree)
@@ -185,7 +185,7 @@ def flops_at(name: str, n: int, d: int) -> int:
     True
     """
     polynomial = flops(name)
-    sizes = {"n": n, "d": d, "k": KERNEL}
+    sizes = {"n": n, "d": d, "k": KERNEL_SIZE}
     return int(polynomial(**{size: sizes[size] for size in polynomial.sizes}))
 
 
@@ -206,6 +206,6 @@ class Layer(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         return self.function(inputs, self.parameter_tree.tree())  # type: ignore[no-any-return]
 
-    def forward_pass(self, n: int, batch: int = 1) -> Callable[[], Tensor]:
+    def make_forward(self, n: int, batch: int = 1) -> Callable[[], Tensor]:
         """A function that runs the layer on fixed inputs, without gradients, for timing."""
         return torch.no_grad()(partial(self, self.inputs(n, batch)))

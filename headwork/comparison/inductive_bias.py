@@ -212,7 +212,7 @@ def report(settings: Settings, results: Results) -> Section:
     names, task = settings.families, TASKS[settings.full]
 
     def runs(count: int, shuffle: bool = False) -> dict[str, list[Mapping[str, Any]]]:
-        return settings.runs(results, partial(measurement_name, count=count, shuffle=shuffle))
+        return settings.results_by_family(results, partial(measurement_name, count=count, shuffle=shuffle))
 
     largest = runs(task.counts[-1])
     tested = largest[names[0]][0]["tested"]

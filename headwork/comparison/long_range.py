@@ -42,7 +42,7 @@ PROBE_SEQUENCES = 16  # over which gradients are averaged
 WIDTH, TAPS = 24, 5  # of the transformers; of the convolution
 ENCODER = TransformerConfig(width=WIDTH, heads=HEADS, depth=2, normalisation="pre", activation="gelu")
 RECURRENT_WEIGHTS = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2)
-SWEEP_STEPS, STATES = 64, 8
+SWEEP_STEPS, STATE_WIDTH = 64, 8
 GAPS = {False: (2, 8, 24, 64), True: (2, 8, 32, 128, 256, 512)}
 # The full number includes the position table for 514 tokens.
 PARAMETERS = {False: 10_000, True: 24_000}
@@ -63,7 +63,7 @@ def plan(settings: Settings) -> list[Measurement]:
         for seed in settings.seeds
         for family in settings.families
     ]
-    config = {"weights": RECURRENT_WEIGHTS, "steps": SWEEP_STEPS, "states": STATES}
+    config = {"weights": RECURRENT_WEIGHTS, "steps": SWEEP_STEPS, "states": STATE_WIDTH}
     return [*trainings, Measurement("long-range recurrent weight", config, sweep_recurrent_weight, 1)]
 
 
@@ -87,20 +87,20 @@ class LastTokenClassifier(nn.Module):
         width = WIDTH if family.kind == "attention" else size
         self.embedding = Parameters(spec_tree(TableParameters, row=SYMBOLS + 1, width=width))
         self.positions: Parameters | None = None
-        self.read: Callable[..., Tensor]
+        self.body_forward: Callable[..., Tensor]
         template: Any
         if family.kind == "attention":
             # The other families know the order of the tokens anyway.
             self.positions = Parameters(position_specs("learned", max_length, width))
             config = replace(ENCODER, hidden=size, attention=family.attention)
             template = encoder_specs(config)
-            self.read = lambda tree, vectors: encoder(tree, config, vectors, kernels=FUSED)
+            self.body_forward = lambda tree, vectors: encoder(tree, config, vectors, kernels=FUSED)
         elif family.kind == "convolution":
             template = token_convolution_specs(width, 2, TAPS)
-            self.read = partial(token_convolutions, kernels=FUSED)
+            self.body_forward = partial(token_convolutions, kernels=FUSED)
         else:
             template = recurrent_layer_specs(width, width, family.cell, bidirectional=False)
-            self.read = partial(recurrent_layer, cell=family.cell, kernels=FUSED)
+            self.body_forward = partial(recurrent_layer, cell=family.cell, kernels=FUSED)
         self.body = Parameters(template)
         self.head = Parameters(classifier_head_specs(width, SYMBOLS))
 
@@ -114,7 +114,7 @@ class LastTokenClassifier(nn.Module):
         """Logits from embedded tokens, with respect to which gradients are taken."""
         if self.positions is not None:
             vectors = add_positions(vectors, self.positions.table)
-        last = self.read(self.body.tree(), vectors)[:, -1]
+        last = self.body_forward(self.body.tree(), vectors)[:, -1]
         logits: Tensor = FUSED.linear(last, self.head.matrix, self.head.bias)
         return logits
 
@@ -178,8 +178,8 @@ def sweep_recurrent_weight(
 ) -> dict[str, Any]:
     """The gradient of the last state with respect to the first input for W_h = w Q, linear and with tanh."""
     rng = experiment.generator_from("recurrent weight")
-    rotation = torch.linalg.qr(torch.randn(STATES, STATES, generator=rng, dtype=torch.float64))[0]
-    inputs = 0.1 * torch.randn(steps, STATES, generator=rng, dtype=torch.float64)
+    rotation = torch.linalg.qr(torch.randn(STATE_WIDTH, STATE_WIDTH, generator=rng, dtype=torch.float64))[0]
+    inputs = 0.1 * torch.randn(steps, STATE_WIDTH, generator=rng, dtype=torch.float64)
     activations: tuple[Literal["linear", "tanh"], ...] = ("linear", "tanh")
     norms = {
         activation: [_first_to_last_gradient(inputs, weight * rotation, activation) for weight in weights]
@@ -191,13 +191,15 @@ def sweep_recurrent_weight(
 def _first_to_last_gradient(inputs: Tensor, W_h: Tensor, activation: Literal["linear", "tanh"]) -> float:
     def last_state(first: Tensor) -> Tensor:
         tokens = torch.cat([first[None], inputs[1:]])
-        state: Tensor = recurrence(tokens, torch.eye(STATES, dtype=inputs.dtype), W_h, activation=activation)
+        state: Tensor = recurrence(
+            tokens, torch.eye(STATE_WIDTH, dtype=inputs.dtype), W_h, activation=activation
+        )
         return state
 
     with threads(1):
         jacobian = torch.autograd.functional.jacobian(last_state, inputs[0])  # type: ignore[no-untyped-call]
     # Root mean square over the states: 1 for a rotation.
-    return float(jacobian.norm() / math.sqrt(STATES))
+    return float(jacobian.norm() / math.sqrt(STATE_WIDTH))
 
 
 def report(settings: Settings, results: Results) -> Section:
@@ -211,7 +213,7 @@ def report(settings: Settings, results: Results) -> Section:
     )
     accuracies = {}
     for gap in gaps:
-        runs = settings.runs(results, partial(measurement_name, gap=gap))
+        runs = settings.results_by_family(results, partial(measurement_name, gap=gap))
         accuracies[gap] = accuracy.mean_accuracies(runs, TEST_SEQUENCES * len(seeds))
         section.add_cells(f"accuracy, gap {gap}", accuracies[gap], json_name=f"gap {gap}: right")
     section.numbers = {"accuracy": accuracy.values_by_size(accuracies), "chance": CHANCE}
@@ -234,7 +236,7 @@ def reach_sentence(accuracies: BySize) -> str:
     reaches = {}
     first, last = min(accuracies), max(accuracies)
     for name in accuracies[first]:
-        by_gap = accuracy.by_size_of(accuracies, name)
+        by_gap = accuracy.family_by_size(accuracies, name)
         solved = max((gap for gap in by_gap if by_gap[gap].value >= SOLVED_AT), default=0)
         above = max((gap for gap in by_gap if by_gap[gap].is_above(Accuracy(CHANCE))), default=0)
         reach = f"{SOLVED_AT:.0%} or more up to gap {solved}" if solved else f"below {SOLVED_AT:.0%}"
@@ -342,7 +344,7 @@ def recurrent_weight_plot(result: Any, *, wide: bool = False) -> Any:
 
 def _add_recurrent_weight(section: Section, result: Any) -> None:
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
-    caption = f"A plain recurrence of {STATES} states; its recurrent matrix is w times a rotation."
+    caption = f"A plain recurrence of state width {STATE_WIDTH}; its recurrent matrix is w times a rotation."
     section.plots.append(
         Figure(recurrent_weight_plot(result), "gradient against the recurrent weight", caption)
     )

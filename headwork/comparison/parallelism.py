@@ -89,7 +89,7 @@ def longest_path(output: Tensor) -> int:
 def time_same_tokens(families: Sequence[str]) -> dict[str, Any]:
     """Times for the same number of tokens in longer and fewer sequences, in units of the shortest."""
     layers = {name: Layer(FAMILIES[name], WIDTH).eval() for name in families}
-    functions = {(name, n): layers[name].forward_pass(n, TOKENS // n) for n in LENGTHS for name in families}
+    functions = {(name, n): layers[name].make_forward(n, TOKENS // n) for n in LENGTHS for name in families}
     with threads(cores()):
         best = relative_times(InterleavedTimer(functions).run(12))
     times = {name: [best[name, n] for n in LENGTHS] for name in families}
@@ -99,7 +99,7 @@ def time_same_tokens(families: Sequence[str]) -> dict[str, Any]:
 def time_threads(families: Sequence[str], count: int) -> dict[str, Any]:
     """Times on one thread and on all cores, in units of the shortest."""
     layers = {name: Layer(FAMILIES[name], THREADS_D).eval() for name in families}
-    functions = {name: layer.forward_pass(THREADS_N) for name, layer in layers.items()}
+    functions = {name: layer.make_forward(THREADS_N) for name, layer in layers.items()}
     timers = {number: InterleavedTimer(functions, time.perf_counter) for number in (1, count)}
     for _ in range(10):
         for number, timer in timers.items():

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from headwork.comparison import best_uses, complexity, inductive_bias, long_range, parallelism
-from headwork.comparison.experiment import ROWS, Settings
+from headwork.comparison.experiment import SECTIONS, Settings
 from headwork.comparison.families import FAMILIES
 from headwork.comparison.measurements import run_measurements
 from headwork.comparison.section import Results, Section, join_names
@@ -15,7 +15,7 @@ from headwork.files import write_atomic
 
 PAGE, DATA = "comparison.html", "comparison.json"
 SECTION_MODULES: dict[str, Any] = dict(
-    zip(ROWS, (complexity, parallelism, long_range, inductive_bias, best_uses), strict=True)
+    zip(SECTIONS, (complexity, parallelism, long_range, inductive_bias, best_uses), strict=True)
 )
 
 

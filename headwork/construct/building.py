@@ -146,7 +146,7 @@ class HeadBuilder(HeadSearch):
         all_heads = [*heads, *(reader.base for reader in readers)]
         has_fixed_scores = any(scored.fixed_scores.any() for scored in all_heads)
         beta = 1.0
-        if any(scored.scaled_scores.any() for scored in all_heads) or not has_fixed_scores:
+        if any(scored.beta_scores.any() for scored in all_heads) or not has_fixed_scores:
             bound_at = partial(certificate.bound, heads, self.matrix, self.norm, readers=readers)
             beta = certificate.smallest_beta(bound_at, self.max_error)
             beta = max(beta, 1.0) if has_fixed_scores else beta
@@ -165,7 +165,7 @@ class HeadBuilder(HeadSearch):
         contents = certificate.random_contents(cases, self.target.tokens, self.width, self.norm, seed=0)
         return replace(
             result,
-            measured=result.error(result.worst_input),
+            measured=result.error(result.worst_content),
             measured_random=result.error(contents),
             random_inputs=cases,
             perturbation=self._perturb(result, delta),
@@ -211,7 +211,7 @@ class HeadBuilder(HeadSearch):
             tolerance=self.tolerance,
             bound=proved.value,
             rounding=proved.rounding,
-            worst_input=certificate.worst_content(proved, self.norm, self.width),
+            worst_content=certificate.worst_content(proved, self.norm, self.width),
             matrix=self.matrix,
             queries=self.target.queries,
             rotary=self.positions == "rotary",
@@ -224,7 +224,7 @@ class HeadBuilder(HeadSearch):
         """beta in closed form where there is one, and why it is the smallest."""
         if len(heads) > 1 or readers:
             return "", "found by bisection from above; a smaller one is not ruled out, as heads can cancel"
-        S, F, head = heads[0].scaled_scores, heads[0].fixed_scores, heads[0].head
+        S, F, head = heads[0].beta_scores, heads[0].fixed_scores, heads[0].head
         if not S.any():
             return "", "the scores need no sharpening"
         if self.positions != "one-hot" or self.tolerance is None or F.any() or heads[0].remark:
@@ -259,7 +259,7 @@ class HeadBuilder(HeadSearch):
 
     def _perturb(self, result: Construction, delta: float) -> certificate.Perturbation:
         """The worst move of one key, and its measured effect through our attention."""
-        tokens = result.input(result.worst_input)
+        tokens = result.input(result.worst_content)
         projected = [result.project(tokens, head) for head in range(result.heads)]
         logits, lengths, spreads = [], [], []
         for (query, key, _), W_q, W_v in zip(projected, result.W_q, result.W_v, strict=True):

@@ -45,19 +45,19 @@ LARGEST_BETA = 2.0**40  # a larger beta loses every digit of the scores
 
 @dataclass(frozen=True, eq=False)
 class ScoredHead:
-    """A head that the positions allow: logits beta * scaled + fixed, by W_q and W_k of a beta."""
+    """A head that the positions allow: logits beta * beta_scores + fixed_scores, by W_q and W_k of a beta."""
 
     head: Head
-    scaled_scores: Array
+    beta_scores: Array
     fixed_scores: Array
-    magnitude: Array  # |Q| |K|^T, by which rounding of the scaled scores is measured
+    magnitude: Array  # |Q| |K|^T, by which rounding of beta_scores is measured
     gamma: float  # the rounding of a score, as a share of its magnitude
     projections_at: Callable[[float], tuple[Array, Array]]  # W_q and W_k over the codes
     fixed_magnitude: Array | float = 0.0  # the same as size for F, where it is not |F|
     remark: str = ""
 
     def logits(self, beta: float) -> Array:
-        return beta * self.scaled_scores + self.fixed_scores
+        return beta * self.beta_scores + self.fixed_scores
 
     def rounding(self, beta: float) -> Array:
         """By how much softmax rows can be off, one number per query."""

@@ -49,7 +49,7 @@ class Construction(Renderable):
     measured: float = 0.0
     measured_random: float = 0.0
     random_inputs: int = 0
-    worst_input: Array = field(default_factory=partial(np.zeros, (0, 0)))  # content rows
+    worst_content: Array = field(default_factory=partial(np.zeros, (0, 0)))  # content rows
     matrix: Array = field(default_factory=partial(np.zeros, (0, 0)))  # the target: output = matrix @ content
     queries: tuple[int, ...] = ()  # the tokens that have an output; empty for all
     rotary: bool = False
@@ -135,8 +135,8 @@ class Construction(Renderable):
     def example(self) -> Array:
         """Content that is easy to follow: ramps within the norm."""
         if self.relative:
-            return self.worst_input
-        width = self.worst_input.shape[1]
+            return self.worst_content
+        width = self.worst_content.shape[1]
         ramp = (np.add.outer(np.arange(self.tokens), np.arange(width)) % self.tokens + 1) / self.tokens
         return np.asarray(self.norm * ramp / np.sqrt(width))
 
@@ -166,7 +166,7 @@ class Construction(Renderable):
             "positions": self.positions.tolist(),
             "rotary": {"base": BASE} if self.rotary else None,
             **{name: getattr(self, name) for name in CERTIFICATE},
-            "worst_input": self.worst_input.tolist(),
+            "worst_input": self.worst_content.tolist(),
             "matrix": self.matrix.tolist(),
             "queries": list(self.queries or range(self.tokens)),
             "perturbation": None if self.perturbation is None else dict(vars(self.perturbation)),
@@ -188,7 +188,7 @@ class Construction(Renderable):
                 f"by {move.change:.4g} (measured {move.measured:.4g})."
             )
         if not self.relative:
-            worst = self.worst_input[:, 0]
+            worst = self.worst_content[:, 0]
             numbers = " ".join(f"{x:.4g}" for x in worst[:16]) + (" ..." if len(worst) > 16 else "")
             parts.append(f"The worst input (first column of the content, the others are 0): {numbers}")
         several = " W_q, W_k and W_v hold the heads one below another, W_o side by side."
@@ -198,7 +198,7 @@ class Construction(Renderable):
     @property
     def _reads_content(self) -> bool:
         """Whether scores do, of heads that attend by position otherwise."""
-        return not self.relative and any(W[:, : self.worst_input.shape[1]].any() for W in self.W_q)
+        return not self.relative and any(W[:, : self.worst_content.shape[1]].any() for W in self.W_q)
 
     def _setting(self) -> str:
         if self.relative:
@@ -210,7 +210,7 @@ class Construction(Renderable):
         codes = f"position codes of width {width}" if width else "no positions"
         return (
             f"{self.tokens} tokens; a row is [content, positions]: content of width "
-            f"{self.worst_input.shape[1]} and l2 norm at most r = {self.norm:.6g}, then "
+            f"{self.worst_content.shape[1]} and l2 norm at most r = {self.norm:.6g}, then "
             f"{'a constant 1, with rotary positions' if self.rotary else codes}. The error is the largest "
             "l2 error of an output row. Weights apply as W x; beta is not folded into them."
         )

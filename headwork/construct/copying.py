@@ -72,7 +72,7 @@ def copy(*, tolerance: float, tokens: Any = None) -> Construction:
         tolerance=tolerance,
         bound=error_at(norm),
         rounding=rounding,
-        worst_input=norm * rows,
+        worst_content=norm * rows,
         matrix=np.eye(n),
         relative=True,
         remarks=(
@@ -80,5 +80,5 @@ def copy(*, tolerance: float, tokens: Any = None) -> Construction:
             "a smaller norm exceeds the tolerance: the error falls as the norm grows",
         ),
     )
-    measured = result.error(result.worst_input)
+    measured = result.error(result.worst_content)
     return replace(result, measured=measured, measured_random=measured)

@@ -147,8 +147,8 @@ class Equality(Renderable):
     """The result: costs, the largest difference, and whether the small case is exactly equal."""
 
     equivalence: Equivalence
-    left: Cost
-    right: Cost
+    left_cost: Cost
+    right_cost: Cost
     difference: float
     cases: int
     proved: bool
@@ -180,8 +180,8 @@ class Equality(Renderable):
             "difference": self.difference,
             "allowed": self.allowed,
             "cases": self.cases,
-            "left": {"name": equivalence.left.mechanism.slug, **vars(self.left)},
-            "right": {"name": equivalence.right.mechanism.slug, **vars(self.right)},
+            "left": {"name": equivalence.left.mechanism.slug, **vars(self.left_cost)},
+            "right": {"name": equivalence.right.mechanism.slug, **vars(self.right_cost)},
             "large": large_shapes,
             "traces": [trace_data(trace) for trace in self.traces()],
         }
@@ -217,7 +217,7 @@ def equal(name: str, /, *, cases: int = 100, seed: int = 0) -> Equality:
     """Show that two things are the same thing.
 
     >>> same = equal("convolution-toeplitz", cases=5)
-    >>> same.proved, same.left.weights, same.right.weights
+    >>> same.proved, same.left_cost.weights, same.right_cost.weights
     (True, 3, 63)
     """
     equivalence = EQUIVALENCES.get(name.replace("_", "-"))

@@ -137,12 +137,14 @@ HEAD_INPUTS = (
 )
 def joined_values(tokens: Tensor, W_v: Tensor, blocks: Tensor, *, heads: int, note: Note = silent) -> Tensor:
     """Each head projects the tokens; the results are joined. Then again with heads that read only a slice."""
-    rows_per_head, share = W_v.shape[0] // heads, tokens.shape[-1] // heads
+    rows_per_head, slice_width = W_v.shape[0] // heads, tokens.shape[-1] // heads
     whole, sliced = [], []
     for h in range(heads):
         rows = slice(h * rows_per_head, (h + 1) * rows_per_head)
         whole.append(note(f"head {h}/value", tokens @ W_v[rows].mT))
-        sliced.append(note(f"head {h}/slice", tokens[:, h * share : (h + 1) * share] @ blocks[rows].mT))
+        sliced.append(
+            note(f"head {h}/slice", tokens[:, h * slice_width : (h + 1) * slice_width] @ blocks[rows].mT)
+        )
     joined, slices = note("joined", cat(whole, -1)), note("joined slices", cat(sliced, -1))
     return note("output", cat([joined, joined, slices], -1))
 
@@ -168,9 +170,12 @@ def convolution_of_kernel_1(
 
 @equivalence(joined_values, convolution_of_kernel_1)
 def heads_convolution(rng: Random) -> dict[str, Any]:
-    heads, value_width, share, tokens = integers(rng, 1, 5, 4)
-    rows, width = heads * value_width, heads * share
-    return {**normals(rng, tokens=(tokens, width), W_v=(rows, width), blocks=(rows, share)), "heads": heads}
+    heads, value_width, slice_width, tokens = integers(rng, 1, 5, 4)
+    rows, width = heads * value_width, heads * slice_width
+    return {
+        **normals(rng, tokens=(tokens, width), W_v=(rows, width), blocks=(rows, slice_width)),
+        "heads": heads,
+    }
 
 
 RECURRENCE = (

@@ -34,13 +34,16 @@ class Basis:
     project: Callable[[Array], tuple[Array, Array]]
 
 
-def code_score_basis(rows: Array, codes: Array, cutoff: float) -> Basis | None:
+def code_score_basis(query_codes: Array, codes: Array, cutoff: float) -> Basis | None:
     """Scores over position codes, without directions that are weaker than the share ``cutoff``."""
-    (left, to_left), (right, to_right) = _orthonormal(rows, cutoff), _orthonormal(codes, cutoff)
+    (left, to_left), (right, to_right) = (
+        _orthogonal_basis(query_codes, cutoff),
+        _orthogonal_basis(codes, cutoff),
+    )
     shape = left.shape[1], right.shape[1]
-    if len(rows) * len(codes) * shape[0] * shape[1] > MAX_FEATURES:
+    if len(query_codes) * len(codes) * shape[0] * shape[1] > MAX_FEATURES:
         return None
-    features = np.einsum("ia,jb->ijab", left, right).reshape(len(rows), len(codes), -1)
+    features = np.einsum("ia,jb->ijab", left, right).reshape(len(query_codes), len(codes), -1)
     return Basis(features, lambda theta: ((to_left @ theta.reshape(shape)).T, to_right.T))
 
 
@@ -50,12 +53,12 @@ def rotary_score_basis(queries: Indices, tokens: int, width: int, cutoff: float)
     offsets = np.arange(distances.min(), distances.max() + 1)
     angles = offsets[:, None] * pair_frequencies(width)
     waves = np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(len(offsets), -1)
-    left, to_left = _orthonormal(waves, cutoff)
+    left, to_left = _orthogonal_basis(waves, cutoff)
     key = np.tile([[1.0], [0.0]], (width // 2, 1))
     return Basis(left[distances - offsets[0]], lambda theta: (to_left @ theta[:, None], key))
 
 
-def _orthonormal(matrix: Array, cutoff: float) -> tuple[Array, Array]:
+def _orthogonal_basis(matrix: Array, cutoff: float) -> tuple[Array, Array]:
     """Columns of one length that span those of the matrix, and the map to them."""
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     keep = values > cutoff * values[0]
@@ -108,13 +111,13 @@ def sum_of_random_heads(features: Array, matrix: Array, seed: int = 0) -> list[t
     scores = np.einsum("ijm,cm->cij", features, thetas)
     first, second = np.moveaxis(np.partition(scores, -2, axis=-1)[..., -2:], -1, 0)[::-1]
     margins = (first - second).min(axis=1) / scores.std(axis=(1, 2))
-    number_of: dict[tuple[int, ...], int] = {}
+    sample_index: dict[tuple[int, ...], int] = {}
     for number in np.argsort(-margins):
         if margins[number] > 3e-3:
-            number_of.setdefault(tuple(scores[number].argmax(axis=1)), int(number))
-    if not number_of:
+            sample_index.setdefault(tuple(scores[number].argmax(axis=1)), int(number))
+    if not sample_index:
         return []
-    target_keys = np.array(list(number_of))
+    target_keys = np.array(list(sample_index))
     atoms = np.eye(matrix.shape[1])[target_keys].reshape(len(target_keys), -1)
     chosen: list[int] = []
     factors = np.zeros(0)
@@ -127,7 +130,7 @@ def sum_of_random_heads(features: Array, matrix: Array, seed: int = 0) -> list[t
         chosen.append(int(np.argmax(overlaps)))
         factors = np.linalg.lstsq(atoms[chosen].T, flat_matrix, rcond=None)[0]
         residual = flat_matrix - factors @ atoms[chosen]
-    thetas = thetas[[number_of[tuple(target_keys[k])] for k in chosen]]
+    thetas = thetas[[sample_index[tuple(target_keys[k])] for k in chosen]]
     return [
         (float(c), t, target_keys[k])
         for c, t, k in zip(factors, thetas, chosen, strict=True)

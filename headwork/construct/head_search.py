@@ -93,14 +93,14 @@ class HeadSearch:
             return ScoredHead(head, S, F, np.abs(S), 28 * UNIT_ROUNDOFF, projections_at)
         log_scale = math.log(self.target.tokens * (2 + scale / self.max_error))  # about beta times the margin
         imprecise: list[tuple[float, int, ScoredHead]] = []
-        for pair, scaled in self._candidates(head, min(0.4, self.max_error / (scale + 1e-300))):
-            scored = self._scored(head, pair, scaled)
+        for pair, sharpened_by_beta in self._candidates(head, min(0.4, self.max_error / (scale + 1e-300))):
+            scored = self._scored(head, pair, sharpened_by_beta)
             if not pair[0].any():
                 return scored
-            margin = certificate.margin(scored.scaled_scores, head.target_keys) if scaled else 1.0
+            margin = certificate.margin(scored.beta_scores, head.target_keys) if sharpened_by_beta else 1.0
             rounding = scored.gamma * float((scored.magnitude + scored.fixed_magnitude).max())
             if margin > 16 * rounding:
-                if scale * (log_scale if scaled else 4) * rounding / margin < self.max_error / 4:
+                if scale * (log_scale if sharpened_by_beta else 4) * rounding / margin < self.max_error / 4:
                     return scored
                 imprecise.append((rounding / margin, len(imprecise), scored))
         if not imprecise:
@@ -111,16 +111,16 @@ class HeadSearch:
             )
         return min(imprecise)[2]
 
-    def _scored(self, head: Head, pair: tuple[Array, Array], scaled: bool) -> ScoredHead:
+    def _scored(self, head: Head, pair: tuple[Array, Array], sharpened_by_beta: bool) -> ScoredHead:
         """Scores that beta sharpens, or that are meant as they are, whatever beta is."""
         scored, (W_q, W_k) = self.score(head, *pair), pair
-        if scaled:
+        if sharpened_by_beta:
             return scored
-        none, divided = np.zeros_like(scored.scaled_scores), lambda beta: (W_q / beta, W_k)
+        none, divided = np.zeros_like(scored.beta_scores), lambda beta: (W_q / beta, W_k)
         return replace(
             scored,
-            scaled_scores=none,
-            fixed_scores=scored.scaled_scores,
+            beta_scores=none,
+            fixed_scores=scored.beta_scores,
             magnitude=none,
             fixed_magnitude=scored.magnitude,
             projections_at=divided,

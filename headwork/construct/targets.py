@@ -155,8 +155,8 @@ def read_order(order: Any, tokens: Any = None) -> list[int]:
     check_token_count(count)
     if len(named) != len(set(named)) or len(row) != count or sorted(row) != list(range(1, count + 1)):
         raise InputError(
-            f"order is {text!r} for {count} tokens: no permutation. Each of 1 to {count} must appear once (a "
-            "cycle may leave out what stays where it is)."
+            f"order is {text!r} for {count} tokens: not a permutation. Each of 1 to {count} must appear once "
+            "(a cycle may leave out what stays where it is)."
         )
     return [n - 1 for n in row]
 

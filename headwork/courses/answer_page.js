@@ -57,8 +57,8 @@
         const entry = fits ? rows[i][j] : list ? list[i * this.size[1] + j] : "";
         cell.value = entry === "?" ? "" : entry;
       }));
-      const asked = this.size.join(" x ");
-      this.check(rows.length && !fits && !list ? "yours is " + sizeOf(rows) + "; asked is " + asked : "");
+      const expected = this.size.join(" x ");
+      this.check(rows.length && !fits && !list ? "yours is " + sizeOf(rows) + "; expected " + expected : "");
     }
     write() {
       this.text.value = this.cells.map(row => row.map(cell => word(cell.value)).join(" ")).join("\n");

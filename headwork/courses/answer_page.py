@@ -1,8 +1,8 @@
 """A page to fill in that saves the answer file and opens offline.
 
-Each step has a table of cells, into which a whole matrix can be pasted; what it has not the shape for is said
-at once. What is filled in stays in the browser, by exercise, seed and difficulty, and a saved file can be
-opened again.
+Each step has a table of cells, into which a whole matrix can be pasted; a paste of the wrong shape is
+reported at once. What is filled in stays in the browser, by exercise, seed and difficulty, and a saved file
+can be opened again.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from headwork.exercises.exercise import Exercise
 from headwork.exercises.questions import Blank, build_question
 from headwork.files import read_text
 
-TOKENS = {"token", "query", "key"}
+TOKEN_AXES = {"token", "query", "key"}
 
 
 def answer_page(
@@ -71,7 +71,7 @@ def answer_page(
 
 def _has_tokens(exercise: Exercise) -> bool:
     """Whether a step has a row per token, which a student may write as a column."""
-    return any(TOKENS & set(exercise.trace.steps[path].axes) for path in exercise.asked)
+    return any(TOKEN_AXES & set(exercise.trace.steps[path].axes) for path in exercise.asked)
 
 
 def _table(exercise: Exercise, blank: Blank) -> tuple[str, bool]:

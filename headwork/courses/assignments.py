@@ -43,7 +43,7 @@ class AssignmentPart:
         return {student: sheet.exercises[self.name] for student, sheet in self.sheets.items()}
 
     @property
-    def names(self) -> dict[str, str]:
+    def variable_names(self) -> dict[str, str]:
         return variables(self.exercise, self.prefix)
 
     @cached_property
@@ -66,7 +66,7 @@ class AssignmentPart:
         return pformat(_plain_data(self.exercise), width=110, sort_dicts=False)
 
     @property
-    def settings(self) -> str:
+    def call_arguments(self) -> str:
         return f"prefix={self.prefix!r}, hint={self.hint}"
 
     def key(self, path: str) -> str:

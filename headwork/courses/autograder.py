@@ -131,7 +131,7 @@ def require_readable(
 ) -> None:
     """Raise unless every variable can be read and has its shape (None: any), whether right or wrong.
 
-    With ``student`` there must be an ID as well; whose it is, the tests of students do not know.
+    With ``student`` there must be an ID as well; the students' tests cannot check whose it is.
     """
     reasons = {"student": "" if not student or _student(scope) else "type your ID, as on your sheet"}
     reasons |= {name: _problem(scope.get(name), shape) for name, shape in shapes.items()}
@@ -150,7 +150,7 @@ def _problem(value: Any, shape: Sequence[int] | None) -> str:
         return "not filled in"
     if shape is not None and entries.fit(tuple(shape)) is None and entries.shape[::-1] != tuple(shape):
         sizes = [" x ".join(map(str, size)) or "one number" for size in (entries.shape, shape)]
-        return f"{sizes[0]}; asked is {sizes[1]}"
+        return f"{sizes[0]}; expected {sizes[1]}"
     return ""
 
 

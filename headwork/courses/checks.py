@@ -29,7 +29,7 @@ CHECKS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".t
 TOLERANCE = 2e-5  # the notebooks compute in float32
 DIGITS = (5, 4, 3)  # tried in turn to find a cause: float32 may be on the edge between two roundings
 NOT_A_CAUSE = ("unknown", "shape", "slip", "misrounded", "too-few-digits")
-NOT_FILLED_IN = "not filled in yet. Replace each ... by code."
+NOT_FILLED_IN = "not filled in yet. Replace each ... with code."
 NO_KNOWN_MISTAKE = "no known mistake gives these numbers. Work two tokens by hand and compare."
 MAX_TRIES = 3  # with fresh numbers, until one of them shows the cause
 HAS_NAN = "some numbers are nan: a softmax over scores that are all hidden, or another 0/0."
@@ -49,7 +49,7 @@ def check(name: str, function: Callable[..., Any]) -> CheckResult:
     """Compare a function of your own with Headwork's, on numbers that are drawn anew at every call.
 
     >>> check("convolution", lambda signal, kernel, stride, padding: ...)
-    convolution: not filled in yet. Replace each ... by code.
+    convolution: not filled in yet. Replace each ... with code.
     """
     if name not in CHECKS:
         raise unknown_name("check", name, CHECKS)

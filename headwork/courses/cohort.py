@@ -34,7 +34,7 @@ TOOK_TOO_LONG = f"marking it took too long (over {MAX_SECONDS} s of processor ti
 UNEXPECTED_ERRORS = (RecursionError, MemoryError, ValueError, ArithmeticError, TypeError)
 # How likely an entry is that of a neighbour by chance: a small number, or one of three digits and more; and
 # how many such chances there may be among all neighbours before a flag would say too little.
-SHORT_CHANCE, LONG_CHANCE, CHANCE_TO_FLAG = 0.3, 0.02, 0.01
+P_MATCH_SHORT_NUMBER, P_MATCH_LONG_NUMBER, P_MATCH_TO_FLAG = 0.3, 0.02, 0.01
 IGNORED_NAMES = re.compile(r"\._|\.(?!.*\.toml$)")  # a system's own files, but no answer
 
 
@@ -93,7 +93,7 @@ def grade_sheet(sheet: Sheet, answers: AnswerFile) -> dict[str, Mark]:
     }
 
 
-def sheet_of(path: str | Path, answers: AnswerFile) -> Sheet:
+def sheet_from_answers(path: str | Path, answers: AnswerFile) -> Sheet:
     """The sheet that an answer file names, or the exercise.toml beside it."""
     exercises: dict[str, Exercise] = {}
     check_count(answers.answers, path)
@@ -123,12 +123,12 @@ def grade_file(path: str | Path, key: str | Path | None = None) -> StudentMarks:
     """Mark one answer file; never raises for what is in the file."""
     owner: Sheet | None = None
     try:
-        owner = None if key is None else _sheet_of_owner(Path(path), AnswerFile({}), Path(key))
+        owner = None if key is None else _sheet_from_key(Path(path), AnswerFile({}), Path(key))
         answers = read_answers(path)
         sheet = (
-            sheet_of(path, answers)
+            sheet_from_answers(path, answers)
             if key is None
-            else owner or _sheet_of_owner(Path(path), answers, Path(key))
+            else owner or _sheet_from_key(Path(path), answers, Path(key))
         )
         if sheet is None:
             raise InputError(f"{path}: no key for student '{answers.student or Path(path).stem}' in {key}.")
@@ -147,9 +147,9 @@ def grade_file(path: str | Path, key: str | Path | None = None) -> StudentMarks:
 
 
 def _unreadable(path: Path, problem: str, key: str | Path | None, owner: Sheet | None = None) -> StudentMarks:
-    """No marks for a file; whose it is says its name, or else a word of that."""
+    """No marks for a file; its owner is taken from the file name, or from a word in it."""
     with suppress(HeadworkError):
-        owner = owner or (None if key is None else _sheet_of_owner(path, AnswerFile({"": {}}), Path(key)))
+        owner = owner or (None if key is None else _sheet_from_key(path, AnswerFile({"": {}}), Path(key)))
     if owner is None or not owner.student:
         return StudentMarks(str(path), path.stem, problem=problem)
     return _zero_student_marks(owner, str(path), problem, "unreadable")
@@ -175,7 +175,7 @@ def keys_by_student(folder: Path) -> Mapping[str, Path]:
     return {path.stem.casefold(): path for path in sorted(folder.glob("*.toml"))}
 
 
-def _sheet_of_owner(path: Path, answers: AnswerFile, key: Path) -> Sheet | None:
+def _sheet_from_key(path: Path, answers: AnswerFile, key: Path) -> Sheet | None:
     """The sheet of the student whose name the file or its folder has, or else who is named in it."""
     if key.is_file():
         return read_key(key)
@@ -243,7 +243,7 @@ def grade_cohort(folder: str | Path, key: str | Path) -> list[StudentMarks]:
         present = {graded.student.casefold() for graded in results}
         absent = [path for student, path in keys_by_student(keys).items() if student not in present]
         results += [graded for graded in map_limited(_absent_marks, absent) if graded]
-    return _flag_neighbours(results)
+    return _flag_copied_answers(results)
 
 
 def _absent_marks(key: Path) -> StudentMarks:
@@ -279,7 +279,7 @@ def _preference(graded: StudentMarks) -> tuple[bool, bool, float]:
     return not graded.problem, named, graded.points
 
 
-def _flag_neighbours(results: list[StudentMarks]) -> list[StudentMarks]:
+def _flag_copied_answers(results: list[StudentMarks]) -> list[StudentMarks]:
     """Flag answers that are wrong by the student's own numbers and right by those of a neighbour."""
     fits: dict[tuple[int, str, int], list[tuple[str, int, float]]] = defaultdict(list)
     steps = dict.fromkeys((n, path) for g in results for n, keys in g.keys.items() for path in keys)
@@ -299,7 +299,9 @@ def _flag_neighbours(results: list[StudentMarks]) -> list[StudentMarks]:
                 matches = (np.abs(theirs - written) <= allowed) | (theirs == written)
                 differ = np.abs(theirs - values[i].ravel()) > allowed
             chances = np.where(
-                np.abs(theirs * 100 - np.round(theirs * 100)) > 1e-6, LONG_CHANCE, SHORT_CHANCE
+                np.abs(theirs * 100 - np.round(theirs * 100)) > 1e-6,
+                P_MATCH_LONG_NUMBER,
+                P_MATCH_SHORT_NUMBER,
             )
             for row in np.flatnonzero(matches.all(1) & differ.any(1)):
                 chance = chances[row][differ[row]].prod()
@@ -307,7 +309,7 @@ def _flag_neighbours(results: list[StudentMarks]) -> list[StudentMarks]:
     flagged = list(results)
     for (i, number, j), copied in fits.items():
         count = sum(entries for _, entries, _ in copied)
-        if len(results) * math.prod(chance for _, _, chance in copied) < CHANCE_TO_FLAG:
+        if len(results) * math.prod(chance for _, _, chance in copied) < P_MATCH_TO_FLAG:
             *most, last = (path for path, _, _ in copied)
             names = f"{', '.join(most)} and {last} fit" if most else f"{last} fits"
             flag = (

@@ -80,7 +80,7 @@ Files = dict[str, str | bytes]
 # --- notebooks ------------------------------------------------------------------------------------------
 def _question(part: AssignmentPart) -> str:
     """The question in Markdown, with the variables to assign."""
-    names = ", ".join(f"`{name}`" for name in part.names.values())
+    names = ", ".join(f"`{name}`" for name in part.variable_names.values())
     question = build_question(part.exercise)
     text = f"# {part.name}. {question.title}\n\n{OWN_SHEET}\n" if part.variants else question.to_markdown()
     return f"{text}\n{INSTRUCTIONS}\n\nVariables: {names}."
@@ -94,7 +94,7 @@ def _student_code(parts: Sequence[AssignmentPart], *, solved: bool = False) -> s
 
 def _answer_code(part: AssignmentPart, blank: Blank, text: str) -> str:
     """Code that assigns a text to the variable of a blank."""
-    return f"# {blank.name}: {blank.description}\n{_assignment(part.names[blank.name], text)}"
+    return f"# {blank.name}: {blank.description}\n{_assignment(part.variable_names[blank.name], text)}"
 
 
 def _assignment(name: str, text: str) -> str:
@@ -114,7 +114,7 @@ def notebook_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
         )
     cells = []
     for part in parts:
-        call = f"print(report({part.data}, globals(), {part.settings}))"
+        call = f"print(report({part.data}, globals(), {part.call_arguments}))"
         check = (
             f"# Run this cell to mark your answers.\nfrom headwork.courses.autograder import report\n\n{call}"
         )
@@ -171,7 +171,7 @@ def otter_test(label: str, case: str, points: float, module: str, call: str) -> 
 
 
 def _otter_public(part: AssignmentPart) -> str:
-    shapes = {part.names[b.name]: _shape(part, b) for b in part.blanks}
+    shapes = {part.variable_names[b.name]: _shape(part, b) for b in part.blanks}
     who = ", student=True" if part.variants else ""
     return otter_test(part.label, "can be read", 0, "autograder", f"require_readable({shapes!r}, env{who})")
 
@@ -192,7 +192,7 @@ def _otter_hidden(part: AssignmentPart) -> str:
             lines.append(
                 f"\n\n@test_case(name={name!r}, points={points * worth!r}, hidden=True)\n"
                 f"def step_{number}_{round(100 * share)}(env):\n"
-                f"    require(EXERCISE, {path!r}, env, {part.settings}, share={share})\n"
+                f"    require(EXERCISE, {path!r}, env, {part.call_arguments}, share={share})\n"
             )
     return "".join(lines)
 
@@ -210,7 +210,7 @@ def nbgrader_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
 def _nbgrader_cells(part: AssignmentPart) -> Iterator[NotebookCell]:
     yield nbgrader_cell("markdown", part.label, _question(part), locked=True)
     for blank in part.blanks:
-        key = _assignment(part.names[blank.name], part.key(blank.name))
+        key = _assignment(part.variable_names[blank.name], part.key(blank.name))
         key = "# Any answer that works is right." if part.exercise.is_challenge else key
         source = (
             f"{_answer_code(part, blank, blank.placeholder)}\n### BEGIN SOLUTION\n{key}\n### END SOLUTION"
@@ -220,7 +220,7 @@ def _nbgrader_cells(part: AssignmentPart) -> Iterator[NotebookCell]:
         # The variants of all students stand in the first of the cells that mark, and only there.
         data = part.data if not part.variants or not number else f"{part.label}_variants"
         data = f"({part.label}_variants := {data})" if part.variants and not number else data
-        call = f"points({data},\n       {path!r}, globals(), {part.settings})"
+        call = f"points({data},\n       {path!r}, globals(), {part.call_arguments})"
         source = (
             f"# {path}: marked after submission\n### BEGIN HIDDEN TESTS\n"
             f"from headwork.courses.autograder import points\n\n{call}\n### END HIDDEN TESTS"

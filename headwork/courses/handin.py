@@ -35,7 +35,7 @@ from headwork.readings import explain
 from headwork.readings.explaining import read_problem
 
 FIELDS = ("title", "names", "collaborators", "section")
-SECTION = ("title", "text", "file", "problems", "trace", "notebook", "picture")
+SECTION_FIELDS = ("title", "text", "file", "problems", "trace", "notebook", "picture")
 SYNTAXES = {".tex": "latex", ".md": "markdown", ".txt": "markdown"}
 PICTURES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".svg": "image/svg+xml"}
 MAX_NOTEBOOK, MAX_CELLS = 50_000_000, 500  # bytes with its pictures; cells
@@ -61,7 +61,7 @@ class HandIn(Renderable):
     """What a hand-in holds, and what was not as it should be."""
 
     title: str
-    names: str
+    byline: str
     folder: Path
     blocks: list[Block] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ class HandIn(Renderable):
     location: str = ""
 
     def document(self) -> Document:
-        return Document(self.title, tuple(self.blocks), about=self.names)
+        return Document(self.title, tuple(self.blocks), about=self.byline)
 
     def complain(self, words: str) -> None:
         self.complaints.append(f"{self.location}: {words}")
@@ -79,8 +79,8 @@ class HandIn(Renderable):
         """A heading, and below it what the section names, in order."""
         self.location = f"section {number}"
         for name in section:
-            if name not in SECTION:
-                raise unknown_name(f"entry of section {number}", name, SECTION)
+            if name not in SECTION_FIELDS:
+                raise unknown_name(f"entry of section {number}", name, SECTION_FIELDS)
         title = str(section.pop("title", f"Section {number}"))
         self.location += f" ({title})"
         self.blocks.append(Heading(title, anchor=f"section-{number}"))
@@ -173,8 +173,10 @@ class HandIn(Renderable):
         if len(formulas) > MAX_FORMULAS:
             raise InputError(f"{len(formulas):,} formulas; at most {MAX_FORMULAS:,} are set.")
         written, unreadable = latex_to_typst(formulas)
-        if not _can_set("\n\n".join(written)):
-            unreadable += [latex for latex, one in zip(formulas, written, strict=True) if not _can_set(one)]
+        if not _can_typeset("\n\n".join(written)):
+            unreadable += [
+                latex for latex, one in zip(formulas, written, strict=True) if not _can_typeset(one)
+            ]
         for latex in unreadable:
             start = text.find(latex.split("\n")[-1 if "\n" not in latex else 1].strip()[:40])
             line = f"line {text.count(chr(10), 0, start) + 1}: " if start >= 0 else ""
@@ -260,7 +262,7 @@ def _depth(svg: bytes) -> int:
     return max(itertools.accumulate(steps), default=0)
 
 
-def _can_set(source: str) -> bool:
+def _can_typeset(source: str) -> bool:
     try:
         return bool(typeset(source, {}))
     except InputError:
@@ -285,8 +287,8 @@ def read_handin(path: str | Path) -> HandIn:
     if not isinstance(sections, list) or not sections or not all(isinstance(s, dict) for s in sections):
         raise InputError(f'{path}: no sections. Begin each with [[section]] and title = "...".')
     names, others = (_names(path, data, name) for name in ("names", "collaborators"))
-    about = f"{names}. Worked with {others}." if others else f"{names}."
-    handin = HandIn(str(data.get("title", Path(path).stem)), about if names else "", Path(path).parent)
+    byline = f"{names}. Worked with {others}." if others else f"{names}."
+    handin = HandIn(str(data.get("title", Path(path).stem)), byline if names else "", Path(path).parent)
     if not names:
         handin.complaints.append(f'{path}: no names. Add names = ["Your Name"].')
     for number, section in enumerate(sections, 1):

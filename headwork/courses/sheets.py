@@ -29,14 +29,14 @@ from headwork.readings.notebook_cells import array_text
 from headwork.readings.trace_document import document_value
 
 MIN_SECRET_LENGTH = 12
-MAX_ROSTER, MAX_EXERCISES = 1_000_000, 100
+MAX_ROSTER_BYTES, MAX_EXERCISES = 1_000_000, 100
 PRINT_FORMATS = ("markdown", "latex", "html")  # the forms of a sheet and of its key
 SETTINGS = ("digits", "rounding", "hints")
 EXERCISE_ENTRIES = ("kind", "file", "difficulty", "points")  # of an [[exercise]]
 
 
 @dataclass(frozen=True)
-class Course:
+class SheetTemplate:
     """The source of a sheet: a title, a secret, and a list of exercises or kinds."""
 
     title: str
@@ -57,7 +57,7 @@ class Sheet:
     email: str = ""
 
 
-def read_course(path: str | Path) -> Course:
+def read_course(path: str | Path) -> SheetTemplate:
     """A course file: title, secret, and [[exercise]] tables with kind (and difficulty, points) or file."""
     data = read_toml(path)
     exercise_files.check_all_known("entry", data, ("title", "secret", "exercise", *SETTINGS), str(path))
@@ -92,7 +92,7 @@ def read_course(path: str | Path) -> Course:
     exercise_files.read_integer(settings, "digits", 4, str(path), maximum=exercise_files.MAX_DIGITS)
     exercise_files.read_integer(settings, "hints", 3, str(path), maximum=3)
     exercises = {str(n): part for n, part in enumerate(parts, 1)}
-    return Course(str(data.get("title", "Sheet")), secret, exercises, settings, Path(path).parent)
+    return SheetTemplate(str(data.get("title", "Sheet")), secret, exercises, settings, Path(path).parent)
 
 
 def check_count(exercises: Collection[Any], where: str | Path) -> None:
@@ -107,7 +107,7 @@ def read_roster(path: str | Path) -> dict[str, dict[str, str]]:
     Columns are separated by commas, semicolons or tabs, whichever the first line has.
     """
     try:
-        lines = read_text(path, max_bytes=MAX_ROSTER).splitlines()
+        lines = read_text(path, max_bytes=MAX_ROSTER_BYTES).splitlines()
         first = next((line for line in lines if line.strip()), "")
         rows = list(csv.reader(lines, delimiter=max(",;\t", key=first.count)))
         rows = [row for row in rows if any(cell.strip() for cell in row)]
@@ -147,7 +147,7 @@ def variant_seed(secret: str, student: str, exercise: str) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def sheet_for(course: Course, student: str, name: str = "", email: str = "") -> Sheet:
+def make_sheet(course: SheetTemplate, student: str, name: str = "", email: str = "") -> Sheet:
     """One student's sheet. Points are those of the whole exercise, or of the steps that are named."""
     exercises = {}
     for number, part in course.exercises.items():
@@ -177,11 +177,11 @@ def _points(exercise: Exercise, part: Mapping[str, Any], where: str) -> dict[str
     return {path: worth * share for path, worth in exercise.asked.items()}
 
 
-def write_sheets(course: Course, roster: Mapping[str, Mapping[str, str]], out: str | Path) -> None:
+def write_sheets(course: SheetTemplate, roster: Mapping[str, Mapping[str, str]], out: str | Path) -> None:
     """Write a folder for each student, the key and the marking scheme, with progress on stderr."""
     folder = Path(out)
     students = list(roster)
-    scheme = marking_scheme(course, sheet_for(course, students[0]))
+    scheme = marking_scheme(course, make_sheet(course, students[0]))
     write = partial(_write_one, course, roster, folder)
     for student, written in zip(students, map_limited(write, students, "sheets"), strict=True):
         if not written:
@@ -190,8 +190,10 @@ def write_sheets(course: Course, roster: Mapping[str, Mapping[str, str]], out: s
     (folder / "answers").mkdir(parents=True, exist_ok=True)
 
 
-def _write_one(course: Course, roster: Mapping[str, Mapping[str, str]], folder: Path, student: str) -> Path:
-    sheet = sheet_for(course, student, **roster[student])
+def _write_one(
+    course: SheetTemplate, roster: Mapping[str, Mapping[str, str]], folder: Path, student: str
+) -> Path:
+    sheet = make_sheet(course, student, **roster[student])
     target, file = folder / "students" / student, f"{student}.toml"
     origin: dict[str, Any] = {"student": student, "sheet": course.title, "origin": False}
     next_step = f"Next: hand in {file}."
@@ -265,7 +267,7 @@ def read_key(path: str | Path) -> Sheet:
     return Sheet(exercises=read, **about)
 
 
-def marking_scheme(course: Course, sheet: Sheet) -> str:
+def marking_scheme(course: SheetTemplate, sheet: Sheet) -> str:
     """The points of each step, and how it is marked."""
     lines = [f"# Marking scheme: {course.title}", ""]
     for number, exercise in sheet.exercises.items():

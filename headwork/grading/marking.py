@@ -101,7 +101,7 @@ class Marker:
         self.entries[path] = entries = readings[0]
         if entries.shape != expected.shape:
             mark = self._wrong(path, entries, max_points)
-            if not entries.blank.any() and self._can_follow({**self.own, path: entries.values}):
+            if not entries.blank.any() and self._can_follow(path, entries.values):
                 self._continue_from(path, entries, entries.values, right=False)
             return mark
         accepted: StepMark | None = None
@@ -117,9 +117,10 @@ class Marker:
         self._continue_from(path, entries, values, right=accepted is not None and accepted.right)
         return accepted or replace(self._wrong(path, entries, max_points), remark=remark)
 
-    def _can_follow(self, own: Steps) -> bool:
-        """Whether later steps can be worked out from numbers of another shape."""
-        steps = self.case.run(own)
+    def _can_follow(self, path: str, value: Array) -> bool:
+        """Whether later steps can be worked out from numbers of another shape, of as many axes."""
+        own = {**self.own, path: value}
+        steps = self.case.run(own) if value.ndim == self.key[path].ndim else {}
         return any(steps[path].shape != self.key[path].shape for path in steps if path not in own)
 
     def _continue_from(self, path: str, entries: Entries, values: Array, *, right: bool) -> None:

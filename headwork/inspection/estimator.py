@@ -86,7 +86,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities (example, class), classes in the order of ``classes_``."""
         if not hasattr(self, "model_"):
-            raise InputError("this classifier has learned nothing yet. Call fit(images, labels) first.")
+            raise InputError("this classifier is not fitted yet. Call fit(images, labels) first.")
         if len(X) == 0:
             return np.empty((0, len(self.classes_)))
         inputs, probabilities = X, partial(image_probabilities, info=self.info_)

@@ -158,9 +158,9 @@ def mean_weights(model: VisionTransformer, images: Tensor) -> Tensor:
     return torch.stack([torch.stack(row, -1) for row in averages], -2)
 
 
-def attention_figure(start: VisionTransformer, end: VisionTransformer, images: Tensor) -> Any:
+def attention_figure(untrained: VisionTransformer, trained: VisionTransformer, images: Tensor) -> Any:
     """A picture of all heads, before and after training."""
-    panels = {"before": mean_weights(start, images), "after": mean_weights(end, images)}
+    panels = {"before": mean_weights(untrained, images), "after": mean_weights(trained, images)}
     blocks, count = panels["before"].shape[:2]
     picture = Figure(figsize=(1.0 * 2 * count + 1.4, 1.0 * blocks + 0.9), layout="constrained")
     subfigures: Any = picture.subfigures(1, 2)

@@ -18,10 +18,10 @@ from headwork.data.summaries import printable
 from headwork.documents.blocks import Code, Details, Document, Heading, Item, Items, Note, Renderable, Table
 from headwork.documents.token_views import AttentionView, Heatmap, TokenHeatmaps, Tokens
 from headwork.inspection.model_folders import find_target, open_model, open_model_on_input
-from headwork.inspection.model_on_input import Array, AttentionLayer, ModelOnInput, model_on_array
+from headwork.inspection.model_on_input import Array, AttentionMap, ModelOnInput, model_on_array
 from headwork.inspection.predictions import image_probabilities, predict
 from headwork.inspection.relevance import DESCRIPTIONS, Trust, relevance, trust
-from headwork.inspection.roles import Role, role
+from headwork.inspection.roles import HeadRole, role
 from headwork.training.run_folders import Result, example_images, load_data_info
 
 MAX_WEIGHTS = 700_000  # in one page: 1.9 MB
@@ -45,13 +45,13 @@ class Inspection(Renderable):
         return trust(self.model, self.relevance)
 
     @property
-    def layers(self) -> list[AttentionLayer]:
+    def layers(self) -> list[AttentionMap]:
         return self.model.layers
 
     @cached_property
-    def roles(self) -> dict[tuple[int, int], Role]:
+    def roles(self) -> dict[tuple[int, int], HeadRole]:
         """The role of each head (layer, head)."""
-        roles: dict[tuple[int, int], Role] = {}
+        roles: dict[tuple[int, int], HeadRole] = {}
         for number, layer in enumerate(self.layers):
             weights = [layer.weights, *self.model.other_weights.get(layer.path, ())]
             grid = self.model.grid if layer.weights.shape[-1] == len(self.model.labels) else None
@@ -116,11 +116,11 @@ class Inspection(Renderable):
     def share(self, layer: int, head: int) -> str:
         """The share that a head's role explains; none of content on one input, where nothing varies."""
         known = self.roles[layer, head]
-        return f"{known.share:.0%}" if self.model.other_inputs or known.name != "content" else ""
+        return f"{known.share:.0%}" if self.model.other_input_count or known.name != "content" else ""
 
     def head_remark(self, layer: int, head: int) -> str:
         share = self.share(layer, head) and f" ({self.share(layer, head)})"
-        fall = "without it the score falls by" if self.model.without_heads else "weights x gradient"
+        fall = "without it the score falls by" if self.model.ablate_each_head else "weights x gradient"
         effect = self.model.score_lost_per_head[layer][head]
         return f"{self.roles[layer, head].text}{share}; {fall} {effect:+.3f}"
 
@@ -133,8 +133,8 @@ class Inspection(Renderable):
             name = f"{self.layers[i].name}, head {j}".replace(" ", "\u00a0")
             distance, keys = f"{known.distance:.1f}", f"{np.exp(entropy):.1f}"
             rows.append((name, effect, known.text, self.share(i, j), distance, keys))
-        effect = "score lost without it" if self.model.without_heads else "weights x gradient"
-        return Table("", ("head", effect, "role", "share", "distance", "keys"), rows)
+        effect = "score lost without it" if self.model.ablate_each_head else "weights x gradient"
+        return Table("", ("head", effect, "role", "share", "distance", "effective keys"), rows)
 
     def prediction(self) -> Iterator[Any]:
         model = self.model
@@ -148,7 +148,7 @@ class Inspection(Renderable):
 
     def document(self) -> Document:
         model, view = self.model, self.attention()
-        inputs = f"{1 + model.other_inputs} inputs" if model.other_inputs else "this input alone"
+        inputs = f"{1 + model.other_input_count} inputs" if model.other_input_count else "this input alone"
         parts: list[Any] = [*self.prediction(), Heading("What it rests on"), *self.explanation()]
         parts.append(self.how_tested())
         if view is not None:
@@ -165,8 +165,8 @@ class Inspection(Renderable):
             ]
         if len(self.heads) > SHOWN_HEADS:
             parts.append(Details("The other heads", (self.head_table(self.heads[SHOWN_HEADS:]),)))
-        if model.positions is not None and model.grid:
-            parts.append(Details("Similarity of positions", (self._positions(model.positions),)))
+        if model.position_similarity is not None and model.grid:
+            parts.append(Details("Similarity of positions", (self._positions(model.position_similarity),)))
         title = model.name
         if model.explained_class is not None:
             title += f": {printable(model.explained_name)}, {model.probabilities[model.explained_class]:.0%}"
@@ -272,7 +272,7 @@ def inspect(
     ``text``; or what ``headwork.load`` gives, with an image or tokens; or a torch module with its inputs, a
     batch of one: the first is an image, tokens or vectors. ``labels`` name the tokens, ``classes`` the
     classes; ``hidden`` is the number that hidden parts of a module's input get. ``target`` is the class to
-    explain, unless the predicted one.
+    explain, by default the predicted one.
 
     >>> steps = inspect("digits", index=0)
     >>> steps.model.classes[steps.model.explained_class], sorted(steps.relevance)[-1]
@@ -285,5 +285,5 @@ def inspect(
     else:
         from headwork.inspection.module_on_input import module_on_input
 
-        on_input = module_on_input(model, inputs, options, labels=labels, classes=classes, hidden=hidden)
+        on_input = module_on_input(model, inputs, options, labels=labels, classes=classes, fill=hidden)
     return Inspection(replace(on_input, target=find_target(on_input, target)))

@@ -35,7 +35,7 @@ DEFAULT_MEAN_STD: tuple[float, ...] = (0.5, 0.5, 0.5)  # of ViT's images, unless
 
 
 @dataclass(frozen=True)
-class ModelSource:
+class OpenedModel:
     """A model, and what its folder says about inputs and classes."""
 
     path: Path
@@ -45,7 +45,7 @@ class ModelSource:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     run: Any = None
-    digest: str = ""
+    data_digest: str = ""  # of the data it was trained on
     size: int = 0  # of the images that a module takes; 0 for texts
     edits: tuple[Any, ...] = ()  # of heads of the module: HeadEdit
 
@@ -77,7 +77,7 @@ class ModelSource:
 
 
 def open_model_on_input(
-    folder: "str | Path | ModelSource",
+    folder: "str | Path | OpenedModel",
     *,
     image: str | Path | None = None,
     index: int | None = None,
@@ -90,7 +90,7 @@ def open_model_on_input(
     if len(given) != 1:
         which = " and ".join(f"--{name}" for name in given) or "nothing"
         raise InputError(f"inspect: {which} given. Give one of --image FILE, --index NUMBER, --text WORDS.")
-    source = folder if isinstance(folder, ModelSource) else open_model(folder)
+    source = folder if isinstance(folder, OpenedModel) else open_model(folder)
     if not source.input_kind:
         raise InputError(
             f"{source.path}: a {source.array_model.definition.name}. A classifier, an encoder of texts or a "
@@ -108,7 +108,7 @@ def open_model_on_input(
     return source.on_image(read_image(str(image), channels=channels, size=(side, side), resize=resize))
 
 
-def open_model(folder: str | Path, *, torch: bool | None = None) -> ModelSource:
+def open_model(folder: str | Path, *, torch: bool | None = None) -> OpenedModel:
     """The model of a folder, verified: a run, a saved model, or a BERT, ViT or GPT-2 of transformers.
 
     It runs on torch where that is installed, unless ``torch`` says otherwise.
@@ -119,7 +119,7 @@ def open_model(folder: str | Path, *, torch: bool | None = None) -> ModelSource:
     if (path / run_folders.DATA).exists():
         run, info = run_folders.load_run(path), run_folders.load_data_info(path)
         model = ArrayModel(run_folders.saved_model(path), torch=torch)
-        return ModelSource(path, model, None, info.classes, info.mean, info.std, run, info.digest)
+        return OpenedModel(path, model, None, info.classes, info.mean, info.std, run, info.digest)
     with_torch = torch is not False and find_spec("torch") and find_spec("transformers")
     if with_torch and is_transformers_folder(path) and (kind := transformers_class(read_settings(path))):
         from headwork.inspection.transformers_folders import transformers_source
@@ -135,15 +135,15 @@ def open_model(folder: str | Path, *, torch: bool | None = None) -> ModelSource:
         if isinstance(labels, dict) and len(labels) == len(classes):
             classes = tuple(str(labels.get(str(number), name)) for number, name in enumerate(classes))
         mean, std = image_mean_and_std(path, channels)
-    return ModelSource(path, model, None, classes, mean, std)
+    return OpenedModel(path, model, None, classes, mean, std)
 
 
 def transformers_class(settings: Mapping[str, Any]) -> str:
     """The class of the transformers library for a model; none where it is another kind, or we read it."""
     names = settings.get("architectures")
     name = str(names[0]) if isinstance(names, list) and names else ""
-    moments = (kind for end, kind in AUTO_CLASSES.items() if name.endswith(end))
-    return "" if name == "ViTForImageClassification" else next(moments, "")
+    matches = (kind for end, kind in AUTO_CLASSES.items() if name.endswith(end))
+    return "" if name == "ViTForImageClassification" else next(matches, "")
 
 
 def read_settings(path: Path, name: str = CONFIG) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def image_mean_and_std(path: Path, channels: int) -> list[tuple[float, ...]]:
     return moments
 
 
-def _test_example(source: ModelSource, index: int) -> ModelOnInput:
+def _test_example(source: OpenedModel, index: int) -> ModelOnInput:
     """An example of the test set of a run, and some others of its images."""
     run, path = source.run, source.path
     if run is None:
@@ -182,18 +182,18 @@ def _test_example(source: ModelSource, index: int) -> ModelOnInput:
     others = [number for number in range(len(split.images)) if number != at][:OTHER_IMAGES]
     weights = source.array_model.weights({"images": normalise(split.images[others], source.mean, source.std)})
     on_image = source.on_image(split.images[at])
-    return replace(on_image, other_weights=weights, other_inputs=len(others), true_class=true_class)
+    return replace(on_image, other_weights=weights, other_input_count=len(others), true_class=true_class)
 
 
-def _check_index(source: ModelSource, data: Any, index: int) -> None:
-    if source.digest and data.digest != source.digest:
+def _check_index(source: OpenedModel, data: Any, index: int) -> None:
+    if source.data_digest and data.digest != source.data_digest:
         raise InputError(f"{source.path}: {data.name} is not what it was trained on. Give --image or --text.")
     if not 0 <= index < len(data.test):
         last = len(data.test) - 1
         raise InputError(f"--index {index}: the test set of {data.name} has examples 0 to {last}.")
 
 
-def source_on_text(source: ModelSource, text: str) -> ModelOnInput:
+def source_on_text(source: OpenedModel, text: str) -> ModelOnInput:
     if not text.strip():
         raise InputError("inspect: an empty text. Give at least one word.")
     if source.module is not None:
@@ -214,7 +214,7 @@ def _encode(path: Path, tokenizer: Any, text: str, max_tokens: int) -> list[int]
     return ids
 
 
-def _module_on_text(source: ModelSource, text: str) -> ModelOnInput:
+def _module_on_text(source: OpenedModel, text: str) -> ModelOnInput:
     """A text through a model of the transformers library, by its tokenizer.json."""
     import torch
 

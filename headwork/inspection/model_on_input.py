@@ -29,7 +29,7 @@ WEIGHTS = "/attention/weights"
 
 
 @dataclass(frozen=True)
-class AttentionLayer:
+class AttentionMap:
     """The weights of one attention on one input, and the gradient of the score where it is known."""
 
     path: str
@@ -53,30 +53,31 @@ class ModelOnInput:
     ``outputs_with_hidden`` gives the outputs (case, number) with parts hidden (case, part): logits of
     ``classes``, or without those a vector that is compared with that of the whole input.
     ``attention_pass`` gives the output (number) and the layers, where it can be had with the gradient of the
-    class that is chosen. ``without_heads`` gives the outputs (case, number) without each head of one layer.
+    class that is chosen. ``ablate_each_head`` gives the outputs (case, number) without
+    each head of one layer in turn.
     """
 
     name: str
     labels: tuple[str, ...]  # of every token
     parts: tuple[int, ...]  # the tokens that can be hidden
     outputs_with_hidden: Callable[[Array], Array]
-    attention_pass: Callable[[ChooseClass], tuple[Array, list[AttentionLayer]]]
+    attention_pass: Callable[[ChooseClass], tuple[Array, list[AttentionMap]]]
     hidden_note: str
     classes: tuple[str, ...] = ()
     output_token: int | str | None = 0  # the token that the output is made of; None: the mean; or "gradient"
     grid: tuple[int, int] | None = None
     pixels: Array | None = None  # bytes: channel, height, width
-    without_heads: Callable[[str, int], Array] | None = None
+    ablate_each_head: Callable[[str, int], Array] | None = None
     remarks: tuple[str, ...] = ()
     target: int | None = None  # the class to explain; None for the most probable one
-    positions: Array | None = None  # how alike learned positions are (token, token)
+    position_similarity: Array | None = None  # how alike learned positions are (token, token)
     inputs: Mapping[str, Array] | None = None  # what the model takes, where it is one of ours
     other_weights: Mapping[str, Array] = field(default_factory=dict)  # on further inputs, by path
-    other_inputs: int = 0  # how many those are
+    other_input_count: int = 0  # how many those are
     true_class: str = ""  # where it is known
 
     @cached_property
-    def _whole_input(self) -> tuple[Array, list[AttentionLayer]]:
+    def _whole_input(self) -> tuple[Array, list[AttentionMap]]:
         return self.attention_pass(self._choose_class)
 
     def _choose_class(self, output: Array) -> int | None:
@@ -87,7 +88,7 @@ class ModelOnInput:
         return self._whole_input[0]
 
     @property
-    def layers(self) -> list[AttentionLayer]:
+    def layers(self) -> list[AttentionMap]:
         return self._whole_input[1]
 
     @property
@@ -104,12 +105,14 @@ class ModelOnInput:
         """Of the classes, on the whole input."""
         return np.asarray(probabilities_of(self.output[None], [self.name])[0])
 
-    def scores_with_hidden(self, hidden: Array) -> Array:
+    def scores_with_hidden(self, hidden_mask: Array) -> Array:
         """The probability of the class that is explained, or how alike the vector stays (case)."""
-        chunks = [self.outputs_with_hidden(hidden[i : i + CHUNK]) for i in range(0, len(hidden), CHUNK)]
-        return self.scores_of(np.concatenate(chunks))
+        chunks = [
+            self.outputs_with_hidden(hidden_mask[i : i + CHUNK]) for i in range(0, len(hidden_mask), CHUNK)
+        ]
+        return self.explained_scores(np.concatenate(chunks))
 
-    def scores_of(self, outputs: Array) -> Array:
+    def explained_scores(self, outputs: Array) -> Array:
         if self.explained_class is not None:
             return probabilities_of(outputs, [self.name] * len(outputs))[:, self.explained_class]
         lengths = np.linalg.norm(outputs, axis=-1) * np.linalg.norm(self.output)
@@ -138,10 +141,10 @@ class ModelOnInput:
     @cached_property
     def score_lost_per_head(self) -> list[Array]:
         """How far the score falls without each head, layer by layer; by gradients where heads stay on."""
-        whole = self.scores_of(self.output[None])[0]
-        if self.without_heads is not None:
+        whole = self.explained_scores(self.output[None])[0]
+        if self.ablate_each_head is not None:
             return [
-                whole - self.scores_of(self.without_heads(layer.path, len(layer.weights)))
+                whole - self.explained_scores(self.ablate_each_head(layer.path, len(layer.weights)))
                 for layer in self.layers
             ]
         return [
@@ -209,11 +212,11 @@ class ArrayModel:
         return self.inner.run(self.inner.tensors(inputs), note)
 
     def attention_pass(
-        self, inputs: Mapping[str, Array], read: Callable[[Any], Any], choose_class: ChooseClass
-    ) -> tuple[Array, list[AttentionLayer]]:
+        self, inputs: Mapping[str, Array], select_output: Callable[[Any], Any], choose_class: ChooseClass
+    ) -> tuple[Array, list[AttentionMap]]:
         """The output and the weights of every attention on one input, and with torch their gradients."""
         weights: dict[str, Any] = {}
-        output = read(self.run_with_plain_kernels(inputs, weights.setdefault))
+        output = select_output(self.run_with_plain_kernels(inputs, weights.setdefault))
         numbers = _array(output)[0]
         gradients: list[Any] = [None] * len(weights)
         if self.torch and weights and output.requires_grad:
@@ -223,7 +226,7 @@ class ArrayModel:
             score = output[0].norm() if target is None else output[0, target]
             gradients = list(torch.autograd.grad(score, list(weights.values()), materialize_grads=True))
         return numbers, [
-            AttentionLayer(path, _array(value)[0], None if gradient is None else _array(gradient)[0])
+            AttentionMap(path, _array(value)[0], None if gradient is None else _array(gradient)[0])
             for (path, value), gradient in zip(weights.items(), gradients, strict=True)
         ]
 
@@ -233,20 +236,20 @@ class ArrayModel:
         self.run_with_plain_kernels(inputs, weights.setdefault)
         return {path: _array(value) for path, value in weights.items()}
 
-    def without_heads(self, inputs: Mapping[str, Array], path: str, heads: int) -> Array:
+    def ablate_each_head(self, inputs: Mapping[str, Array], path: str, head_count: int) -> Array:
         """The outputs with each head of one attention switched off in turn."""
-        kept = 1 - np.eye(heads, dtype=np.float32)[:, :, None, None]
+        kept = 1 - np.eye(head_count, dtype=np.float32)[:, :, None, None]
 
         def switch_off(where: str, value: Any) -> Any:
             if where != path:
                 return value
             return value * (value.new_tensor(kept) if self.torch else HandTensor(kept))
 
-        repeated = {name: np.repeat(value, heads, 0) for name, value in inputs.items()}
+        repeated = {name: np.repeat(value, head_count, 0) for name, value in inputs.items()}
         return _array(self.run_with_plain_kernels(repeated, switch_off))
 
     @property
-    def positions(self) -> Array | None:
+    def position_similarity(self) -> Array | None:
         """How alike the learned positions are: cosines (token, token)."""
         if getattr(self.config, "positions", "") != "learned":
             return None
@@ -280,8 +283,8 @@ def classifier_on_image(
     squares = np.kron(np.arange(side * side).reshape(side, side), np.ones((patch, patch), int))
     squares = squares[: config.image_size, : config.image_size]
 
-    def outputs_with_hidden(hidden: Array) -> Array:
-        return model({"images": np.where(hidden[:, None, squares], np.float32(fill), values)})
+    def outputs_with_hidden(hidden_mask: Array) -> Array:
+        return model({"images": np.where(hidden_mask[:, None, squares], np.float32(fill), values)})
 
     inputs, has_patches = {"images": values[None]}, hasattr(config, "patch_size")
     return ModelOnInput(
@@ -290,13 +293,13 @@ def classifier_on_image(
         parts=tuple(range(first, first + side * side)),
         outputs_with_hidden=outputs_with_hidden,
         attention_pass=lambda choose: model.attention_pass(inputs, lambda logits: logits, choose),
-        without_heads=lambda path, heads: model.without_heads(inputs, path, heads),
+        ablate_each_head=lambda path, count: model.ablate_each_head(inputs, path, count),
         hidden_note="Hidden patches are the mean of the training images.",
         classes=classes,
         output_token=0 if first else None,
         grid=(side, side),
         pixels=pixels,
-        positions=model.positions if has_patches else None,
+        position_similarity=model.position_similarity if has_patches else None,
         inputs=inputs,
     )
 
@@ -317,17 +320,17 @@ def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[s
     kind, tokens = model.definition.slug, np.array([ids], np.int64)
     masked = "mask" in (card.name for card in model.definition.inputs)
 
-    def inputs(hidden: Array) -> dict[str, Array]:
-        is_hidden = np.zeros((len(hidden), len(ids)), bool)
-        is_hidden[:, list(parts)] = hidden
-        repeated = np.repeat(tokens, len(hidden), 0)
+    def inputs(hidden_mask: Array) -> dict[str, Array]:
+        is_hidden = np.zeros((len(hidden_mask), len(ids)), bool)
+        is_hidden[:, list(parts)] = hidden_mask
+        repeated = np.repeat(tokens, len(hidden_mask), 0)
         if not masked:
             return {"tokens": np.where(is_hidden, padding, repeated)}
         empty = is_hidden.all(1)  # a mask must leave a token
         repeated[empty, 0], is_hidden[empty, 0] = padding, False
         return {"tokens": repeated, "mask": (~is_hidden).astype(np.int64)}
 
-    def read(output: Any, mask: Array | None = None) -> Any:
+    def select_output(output: Any, mask: Array | None = None) -> Any:
         if kind == "language":  # what comes next
             return output[..., -1, :]
         if kind != "text-encoder":
@@ -336,9 +339,9 @@ def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[s
             return output.mean(-2)
         return (output * mask[..., None]).sum(-2) / mask.sum(-1, keepdims=True)
 
-    def outputs_with_hidden(hidden: Array) -> Array:
-        given = inputs(hidden)
-        return np.asarray(read(model(given), given.get("mask")))
+    def outputs_with_hidden(hidden_mask: Array) -> Array:
+        given = inputs(hidden_mask)
+        return np.asarray(select_output(model(given), given.get("mask")))
 
     whole = inputs(np.zeros((1, len(parts)), bool))
     if kind == "language":
@@ -354,8 +357,10 @@ def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[s
         labels=tuple(words),
         parts=parts,
         outputs_with_hidden=outputs_with_hidden,
-        attention_pass=lambda choose: model.attention_pass(whole, read, choose),
-        without_heads=lambda path, heads: np.asarray(read(model.without_heads(whole, path, heads))),
+        attention_pass=lambda choose: model.attention_pass(whole, select_output, choose),
+        ablate_each_head=lambda path, count: np.asarray(
+            select_output(model.ablate_each_head(whole, path, count))
+        ),
         hidden_note=f"Hidden tokens are {how}.",
         classes=classes,
         output_token=-1 if kind == "language" else 0 if first else None,

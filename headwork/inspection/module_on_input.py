@@ -14,7 +14,7 @@ from headwork.inspection.attention import attention_of
 from headwork.inspection.intervening import HeadEdit, run_edited
 from headwork.inspection.model_on_input import (
     Array,
-    AttentionLayer,
+    AttentionMap,
     ChooseClass,
     ModelOnInput,
     as_pixels,
@@ -34,13 +34,13 @@ def module_on_input(
     *,
     labels: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
-    hidden: float = 0,
+    fill: float = 0,
     never_hidden: Sequence[int] = (),
     edits: Sequence[HeadEdit] = (),
 ) -> ModelOnInput:
     """A module whose first tensor is an image (1, channel, height, width), tokens or vectors (1, token, ...).
 
-    ``hidden`` stands for a hidden pixel, token or number, where there is no attention_mask to hide by;
+    ``fill`` stands for a hidden pixel, token or number, where there is no attention_mask to hide by;
     ``never_hidden`` are numbers of tokens. With ``edits`` of heads there are no gradients.
     """
     all_inputs: dict[Any, Any] = {**dict(enumerate(inputs)), **named}  # by position or name
@@ -50,7 +50,7 @@ def module_on_input(
         result = attention_of(module, *inputs, **named, gradients=True)
         if edits:
             result.output, result.records = run_edited(module, edits, inputs, named, keep=("weights",))
-    output, logits = _read(result.output)
+    output, logits = _select_output(result.output)
     records = [record for record in result.records if len(record.weights) == 1]
     shapes = [record.weights.shape for record in records]
     counts = [shape[-1] for shape in shapes if shape[-1] == shape[-2]]
@@ -72,7 +72,7 @@ def module_on_input(
         if len(names) != number:
             raise InputError(f"inspect: {len(names)} labels for {number} tokens. Give one for each.")
 
-    def attention_pass(choose_class: ChooseClass) -> tuple[Array, list[AttentionLayer]]:
+    def attention_pass(choose_class: ChooseClass) -> tuple[Array, list[AttentionMap]]:
         numbers = output[0].detach().float().cpu().numpy()
         target = choose_class(numbers)
         score = output[0].norm() if target is None else output[0, target]
@@ -81,7 +81,7 @@ def module_on_input(
         except (InputError, RuntimeError):  # edited, a module without parameters, or one that detaches
             gradients = {}
         return numbers, [
-            AttentionLayer(
+            AttentionMap(
                 record.path,
                 record.weights[0].float().cpu().numpy(),
                 gradients[id(record)][0].detach().float().cpu().numpy() if gradients else None,
@@ -91,7 +91,7 @@ def module_on_input(
         ]
 
     parts = tuple(i for i in range(first, first + number) if i not in never_hidden)
-    call = _HiddenCall(module, all_inputs, position, hidden, grid, number, [i - first for i in parts], edits)
+    call = _HiddenCall(module, all_inputs, position, fill, grid, number, [i - first for i in parts], edits)
     class_names = classes or _classes(module, output.shape[-1]) if logits else ()
     return ModelOnInput(
         name=type(module).__name__,
@@ -130,7 +130,7 @@ class _HiddenCall:
     module: nn.Module
     all_inputs: Mapping[int | str, Any]  # its inputs, by position or name
     position: int | str  # of the input whose parts are hidden
-    hidden: float  # what stands for a hidden part
+    fill: float  # what stands for a hidden part
     grid: tuple[int, int] | None
     count: int
     parts: Sequence[int]  # which of so many can be hidden
@@ -146,14 +146,14 @@ class _HiddenCall:
         if self.masked:
             return "Hidden tokens are masked."
         thing = "patches" if self.grid else "tokens"
-        return f"Hidden {thing} are {self.hidden:g} everywhere."
+        return f"Hidden {thing} are {self.fill:g} everywhere."
 
-    def __call__(self, hidden: Array) -> Array:
-        values = {position: _repeated(value, len(hidden)) for position, value in self.all_inputs.items()}
+    def __call__(self, hidden_mask: Array) -> Array:
+        values = {position: _repeated(value, len(hidden_mask)) for position, value in self.all_inputs.items()}
         whole = values[self.position]
-        is_hidden = torch.zeros(len(hidden), self.count, dtype=torch.bool, device=whole.device)
-        is_hidden[:, self.parts] = torch.from_numpy(hidden).to(whole.device)
-        fill = torch.as_tensor(self.hidden, dtype=whole.dtype, device=whole.device)
+        is_hidden = torch.zeros(len(hidden_mask), self.count, dtype=torch.bool, device=whole.device)
+        is_hidden[:, self.parts] = torch.from_numpy(hidden_mask).to(whole.device)
+        fill = torch.as_tensor(self.fill, dtype=whole.dtype, device=whole.device)
         values[self.position] = torch.where(self._everywhere(is_hidden, whole), fill, whole)
         if self.masked:
             is_hidden[:, 0] &= ~is_hidden.all(1)  # a mask must leave a token
@@ -165,7 +165,7 @@ class _HiddenCall:
                 output, _ = run_edited(self.module, self.edits, inputs, named)
             else:
                 output = self.module(*inputs, **named)
-            return np.asarray(_read(output)[0].float().cpu().numpy())
+            return np.asarray(_select_output(output)[0].float().cpu().numpy())
 
     def _everywhere(self, is_hidden: Tensor, whole: Tensor) -> Tensor:
         """What is hidden, as the input is laid out."""
@@ -180,7 +180,7 @@ def _repeated(value: Any, count: int) -> Any:
     return value.expand(count, *value.shape[1:]) if batched else value
 
 
-def _read(output: Any) -> tuple[Tensor, bool]:
+def _select_output(output: Any) -> tuple[Tensor, bool]:
     """The numbers (batch, number) that an output is judged by, and whether they are logits."""
     logits = getattr(output, "logits", None)
     named = (logits, getattr(output, "last_hidden_state", None), *tensors_in(output, 2))

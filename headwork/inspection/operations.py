@@ -49,7 +49,7 @@ def storage_key(tensor: Tensor) -> int:
 
 
 def tensors_in(value: Any, depth: int) -> list[Tensor]:
-    """The tensors in a structure, or in the attributes of what is no structure."""
+    """The tensors in a structure, or in the attributes of an object that is not a structure."""
     if isinstance(value, Tensor):
         return [value]
     if depth == 0 or value is None or isinstance(value, (str, int, float, nn.Module)):

@@ -36,7 +36,7 @@ def predict(
     model = LoadedModel(run_folders.saved_model(path, log=log))
     if not images and not texts:
         if not (path / run_folders.IMAGES).exists():
-            raise InputError("predict: for what? Give --image FILE or --text WORDS.")
+            raise InputError("predict: no input given. Give --image FILE or --text WORDS.")
         own = run_folders.example_images(path)
         names = [f"{n}: {info.classes[label]}" for n, label in zip(own.indices, own.labels, strict=True)]
         return prediction_table(names, image_probabilities(model, own.images, info), info.classes)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.inspection.model_on_input import Array, AttentionLayer, ModelOnInput
+from headwork.inspection.model_on_input import Array, AttentionMap, ModelOnInput
 
 RANDOM_ORDERS = 19  # so that the one furthest from 0, with both signs, is a 95% interval
 STEPS = 10  # of a curve, at most
@@ -38,7 +38,7 @@ def occlusion(model: ModelOnInput) -> Array:
     return falls
 
 
-def rollout(layers: Sequence[AttentionLayer]) -> Array:
+def rollout(layers: Sequence[AttentionMap]) -> Array:
     """Attention multiplied through the layers (query, key); the residual counts as much as attention.
 
     >>> rollout([Layer("", np.array([[[0.0, 1.0], [0.0, 1.0]]]))]).tolist()
@@ -50,7 +50,7 @@ def rollout(layers: Sequence[AttentionLayer]) -> Array:
     return total
 
 
-def gradient_attention(layers: Sequence[AttentionLayer]) -> Array:
+def gradient_attention(layers: Sequence[AttentionMap]) -> Array:
     """Chefer's rule for self-attention (query, key), without the identity that it starts from."""
     start = np.eye(layers[0].weights.shape[-1])
     total = start.copy()

@@ -31,7 +31,7 @@ LEAST_EVENNESS = 0.7  # of the squares that weights have if they are uniform, at
 
 
 @dataclass(frozen=True)
-class Role:
+class HeadRole:
     """What a head does. ``offset`` is a window's middle, (down, right) on a grid; ``size`` its extent."""
 
     name: str
@@ -51,7 +51,7 @@ class Role:
         return f"window of {size} at offset {', '.join(f'{x:+g}' for x in at if x is not None)}"
 
 
-def role(weights: Any, *, grid: tuple[int, int] | None = None) -> Role:
+def role(weights: Any, *, grid: tuple[int, int] | None = None) -> HeadRole:
     """The role of one head from its weights (query, key), or over many inputs (..., query, key).
 
     With ``grid`` (rows, columns) the last tokens are patches; those before them (a class token) are none.
@@ -90,7 +90,7 @@ def role(weights: Any, *, grid: tuple[int, int] | None = None) -> Role:
     if name in fits:
         _, T, details = fits[name]
         share = head.share(T)
-    return Role(name, share, fixed, head.distance, **details)
+    return HeadRole(name, share, fixed, head.distance, **details)
 
 
 def end_keys(keys: Array, count: int, ends: str) -> Array:
@@ -106,7 +106,7 @@ class _HeadWeights:
         queries, keys = self.mean.shape
         self.square = queries == keys
         self.grid = grid or (1, keys)
-        self.before = keys - self.grid[0] * self.grid[1]  # tokens that are no patches
+        self.before = keys - self.grid[0] * self.grid[1]  # tokens that are not patches
         allowed = np.ones((queries, keys), bool)
         if self.square and not np.triu(self.mean, 1).any():
             allowed = np.tril(allowed)  # causal

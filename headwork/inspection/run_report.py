@@ -291,7 +291,7 @@ def evaluate_run(
     path = run_folders.check_run_folder(run_folders.find_run(folder))
     run, info = load_run(path), load_data_info(path)
     if columns and not (data and isinstance(run, TextRunConfig)):
-        raise InputError("--columns are those of other texts: give --data FILE too, to a run on texts.")
+        raise InputError("--columns needs --data FILE and a run trained on texts.")
     model = load_model(path, log=log)
     tokenizer = run_folders.load_tokenizer(path) if isinstance(run, TextRunConfig) else None
     prepared = prepare(_with_data(run, info, data, columns) if data else run, tokenizer=tokenizer, log=log)
@@ -329,13 +329,13 @@ def _with_data(run: RunConfig, info: DataInfo, data: str, columns: Sequence[str]
     return replace(run, **changes)
 
 
-def _check_alike(data: str, baseline: DataInfo, own: DataInfo) -> None:
-    if baseline.classes != own.classes:
+def _check_alike(data: str, other: DataInfo, own: DataInfo) -> None:
+    if other.classes != own.classes:
         raise InputError(
-            f"{data}: its classes are {', '.join(baseline.classes)}; the run knows {', '.join(own.classes)}. "
+            f"{data}: its classes are {', '.join(other.classes)}; the run knows {', '.join(own.classes)}. "
             "Give data of the same classes."
         )
-    shapes = [f"{info.channels} x {info.size} x {info.size}" for info in (baseline, own)]
+    shapes = [f"{info.channels} x {info.size} x {info.size}" for info in (other, own)]
     if shapes[0] != shapes[1]:
         raise InputError(
             f"{data}: images of {shapes[0]} (channel, height, width); the run takes {shapes[1]}."

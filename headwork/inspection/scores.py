@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headwork.inspection.axes import PRODUCTS, Axes, TensorNode, origins, product_operands
 
-ROLES = ("batch", "head", "query", "key")
+AXIS_NAMES = ("batch", "head", "query", "key")
 Roles = list[tuple[int, str]]  # the size and role of each factor of an axis
 
 
@@ -36,7 +36,7 @@ class Layout:
 
     factors: Roles
 
-    def arrange(self, tensor: Tensor, roles: Sequence[str] = ROLES) -> Tensor:
+    def arrange(self, tensor: Tensor, roles: Sequence[str] = AXIS_NAMES) -> Tensor:
         """The tensor with one axis per role."""
         order = self._order(roles)
         sizes = dict.fromkeys(roles, 1)

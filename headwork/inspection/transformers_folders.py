@@ -14,14 +14,14 @@ from torch import nn
 
 from headwork.checkpoint_files import PARAMETERS, refuse_pickles
 from headwork.errors import InputError, truncate
-from headwork.inspection.model_folders import ModelSource, image_mean_and_std, read_settings
+from headwork.inspection.model_folders import OpenedModel, image_mean_and_std, read_settings
 
 WIDTHS = ("hidden_size", "n_embd", "d_model", "dim")
 OTHER_SIZES = ("vocab_size", "intermediate_size", "n_inner", "d_ff", "hidden_dim", "embedding_size")
 DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
 
 
-def transformers_source(path: Path, kind: str) -> ModelSource:
+def transformers_source(path: Path, kind: str) -> OpenedModel:
     """The model of a folder by a class of the transformers library, with what is said about its images."""
     refuse_pickles(path, (PARAMETERS,))
     _check_sizes(path, read_settings(path))
@@ -37,12 +37,12 @@ def transformers_source(path: Path, kind: str) -> ModelSource:
             reason = truncate(str(error), 300)
             raise InputError(f"{path}: the transformers library cannot read it: {reason}") from None
     if not kind.endswith("ImageClassification"):
-        return ModelSource(path, module=model.eval())
+        return OpenedModel(path, module=model.eval())
     settings: Any = model.config
     side = getattr(settings, "image_size", 0)
     mean, std = image_mean_and_std(path, settings.num_channels)
     size = side if isinstance(side, int) else max(side)
-    return ModelSource(path, module=model.eval(), mean=mean, std=std, size=size)
+    return OpenedModel(path, module=model.eval(), mean=mean, std=std, size=size)
 
 
 def _check_sizes(path: Path, settings: Mapping[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """The calls: plain functions, JSON in, JSON out, the same over HTTP and inside the page (docs/lab.md).
 
 ``answer("explain", {"state": {...}})`` gives the function's answer, or ``{"error": {"message": ...,
-"path": ..., "index": ...}}``. A call is a function under ``@call``; by that it can be reached both ways.
+"path": ..., "index": ...}}``. A call is a function under ``@register_call``; by that it can be
+reached both ways.
 """
 
 import base64
@@ -41,7 +42,7 @@ Call = Callable[..., dict[str, Any]]
 CALLS: dict[str, Call] = {}
 
 
-def call(function: Call) -> Call:
+def register_call(function: Call) -> Call:
     """Add a function to the calls under its own name."""
     CALLS[function.__name__] = function
     return function
@@ -73,7 +74,7 @@ def answer_text(name: str, request: str) -> str:
 
 
 # --- what there is ----------------------------------------------------------------------------------------
-@call
+@register_call
 def capabilities() -> dict[str, Any]:
     """What is there: the version, the calls, the formats, and what needs more than the core."""
     return capabilities_where(lambda package: find_spec(package) is not None)
@@ -98,7 +99,7 @@ def examples() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("examples.toml").read_text("utf-8"))
 
 
-@call
+@register_call
 def mechanisms() -> dict[str, Any]:
     """Every mechanism by its group: what it is, its example as a state, and what that example shows."""
     about = {slug: mechanism.about for slug, mechanism in MECHANISMS.items()}
@@ -118,13 +119,13 @@ def example_state(slug: str) -> State:
 
 
 # --- the canvas -------------------------------------------------------------------------------------------
-@call
+@register_call
 def explain(state: Any) -> dict[str, Any]:
     """Everything that the canvas shows of a state: values, options, warnings, one sentence."""
     return view(solve(read_state(state)))
 
 
-@call
+@register_call
 def cell(state: Any, path: str, index: str) -> dict[str, Any]:
     """The arithmetic of one cell: in names, in numbers, in words, and the cells that it comes from."""
     solved = solve(read_state(state))
@@ -146,25 +147,25 @@ def cell(state: Any, path: str, index: str) -> dict[str, Any]:
     }
 
 
-@call
+@register_call
 def resized(state: Any, name: str, axis: int, by: int) -> dict[str, Any]:
     """The canvas with a token, or an entry of a width, more or fewer."""
     return view(solve(states.resize(read_state(state), name, axis, by)))
 
 
-@call
+@register_call
 def turned(state: Any, tokens_as: str) -> dict[str, Any]:
     """The canvas with tokens as rows or as columns."""
     return view(solve(states.set_tokens_as(read_state(state), tokens_as)))
 
 
-@call
+@register_call
 def mask_cells(state: Any, name: str = "mask") -> dict[str, Any]:
     """The canvas with the cells of its mask, to be typed."""
     return view(solve(states.add_mask_cells(read_state(state), name)))
 
 
-@call
+@register_call
 def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
     """The canvas with an input pasted whole: from a spreadsheet, LaTeX, or as one types it."""
     current = read_state(state)
@@ -186,7 +187,7 @@ def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
     return view(solve(changed))
 
 
-@call
+@register_call
 def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") -> dict[str, Any]:
     """How one cell follows another, or an option: points of a curve, placed from 0 to 1 for a small chart.
 
@@ -231,39 +232,39 @@ def _cell_value(solved: SolvedState, path: str, index: str) -> float | None:
     return None if number is None or number != number else float(number)
 
 
-def _typed_text(state: State, of: str, of_index: str) -> str:
-    if of not in state.inputs:
-        return str(state.options.get(of, ""))
-    cells = np.array(state.inputs[of], object)
-    return str(cells[cell_index(of_index, cells.shape, of)])
+def _typed_text(state: State, varied: str, varied_index: str) -> str:
+    if varied not in state.inputs:
+        return str(state.options.get(varied, ""))
+    cells = np.array(state.inputs[varied], object)
+    return str(cells[cell_index(varied_index, cells.shape, varied)])
 
 
-def _values_to_try(state: State, of: str, of_index: str) -> list[str]:
+def _values_to_try(state: State, varied: str, varied_index: str) -> list[str]:
     """The values that are tried: the stops of the slider, or on both sides of what stands there now."""
-    if of in MASKS and of in state.inputs:
+    if varied in MASKS and varied in state.inputs:
         return ["0", "1"]
-    control = next((o for o in view(solve(state))["options"] if o["name"] == of), None)
+    control = next((o for o in view(solve(state))["options"] if o["name"] == varied), None)
     if control is not None:
         if "stops" not in control:
-            raise CellError(f"{of} is not on a slider.", of)
+            raise CellError(f"{varied} is not on a slider.", varied)
         return list(control["stops"])
-    check_known("input to move", of, state.inputs)
-    current = _typed_text(state, of, of_index)
+    check_known("input to move", varied, state.inputs)
+    current = _typed_text(state, varied, varied_index)
     middle = read_number(current, exact=False)
     half = CHART_POINTS // 2
     reach = max(3.0, 2 * abs(middle))
     return [current if i == 0 else f"{middle + reach * i / half:.6g}" for i in range(-half, half + 1)]
 
 
-def _with_value(state: State, of: str, of_index: str, text: str) -> State:
-    if of not in state.inputs:
-        return replace(state, options={**state.options, of: text})
-    cells = np.array(state.inputs[of], object)
-    cells[cell_index(of_index, cells.shape, of)] = text
-    return replace(state, inputs={**state.inputs, of: cells.tolist()})
+def _with_value(state: State, varied: str, varied_index: str, text: str) -> State:
+    if varied not in state.inputs:
+        return replace(state, options={**state.options, varied: text})
+    cells = np.array(state.inputs[varied], object)
+    cells[cell_index(varied_index, cells.shape, varied)] = text
+    return replace(state, inputs={**state.inputs, varied: cells.tolist()})
 
 
-@call
+@register_call
 def export(state: Any, format: str, fragment: bool = False) -> dict[str, Any]:
     """The worked state in one of the formats, as a file: its name and its content."""
     solved = solve(read_state(state))
@@ -276,7 +277,7 @@ def export(state: Any, format: str, fragment: bool = False) -> dict[str, Any]:
 
 
 # --- problems ---------------------------------------------------------------------------------------------
-@call
+@register_call
 def problems() -> dict[str, Any]:
     """The hand-outs, question by question, with the problems that answer each."""
     from headwork.problems.book import all_problems
@@ -290,7 +291,7 @@ def problems() -> dict[str, Any]:
     return {"handouts": handouts, "titles": titles}
 
 
-@call
+@register_call
 def problem(slug: str) -> dict[str, Any]:
     """One problem: question, answer, why, errors in the hand-out's answer, its steps as states, the rest."""
     from headwork.documents.blocks import Values, as_blocks
@@ -340,7 +341,7 @@ def _nested_texts(entry: dict[str, Any]) -> Any:
 
 
 # --- practising -------------------------------------------------------------------------------------------
-@call
+@register_call
 def kinds() -> dict[str, Any]:
     """Every kind of exercise: its group, and what it asks for; and the exercise to begin with."""
     from headwork.exercises.challenges import CHALLENGES
@@ -355,7 +356,7 @@ def kinds() -> dict[str, Any]:
 
 
 for function in practising.PRACTISE_CALLS:
-    call(function)
+    register_call(function)
 
 
 # Further calls, each in the module of its room.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwork.errors import InputError
-from headwork.lab.calls import call
+from headwork.lab.calls import register_call
 
 if TYPE_CHECKING:
     from headwork.lab.model_views import ModelView, ResumableModel
@@ -81,7 +81,7 @@ def _read_number(text: str, most: int, name: str) -> int:
 
 
 # --- which models -----------------------------------------------------------------------------------------
-@call
+@register_call
 def models() -> dict[str, Any]:
     """The models that can be looked into, each with its test images (PNG)."""
     from headwork.lab.foreign import foreign_models
@@ -104,7 +104,7 @@ def models() -> dict[str, Any]:
     return {"models": listed, "runs": [f"{RUN_PREFIX}{name}" for name in run_names()], "foreign": foreign}
 
 
-@call
+@register_call
 def model(name: str) -> dict[str, Any]:
     """What there is to know of one model, such as a run of this machine."""
     return _about(str(name))
@@ -121,7 +121,9 @@ def _about(name: str) -> dict[str, Any]:
     view = _view(name, _b64(np.full((channels, size, size), 128)) if images else SHORT_TEXT, "")
     rows, columns = view.model.grid or (0, 0)
     if rows != columns:
-        raise InputError(f"Its {rows} x {columns} patches are no square, which is what this room shows.")
+        raise InputError(
+            f"Its {rows} x {columns} patches do not form a square, which is what this room shows."
+        )
     token = view.model.output_token_index
     last = not images and token == len(view.model.labels) - 1
     prefix = next((start for start in (RUN_PREFIX, FOREIGN_PREFIX) if name.startswith(start)), None)
@@ -131,7 +133,7 @@ def _about(name: str) -> dict[str, Any]:
         "name": name,
         "title": title,
         "hint": hint,
-        "about": f"{len(view.layers)} blocks of {view.heads} heads, {view.parameters:,} parameters",
+        "about": f"{len(view.layers)} blocks of {view.head_count} heads, {view.parameter_count:,} parameters",
         "takes": source.input_kind,
         "example": EXAMPLE if prefix == FOREIGN_PREFIX else "",
         "size": size,
@@ -139,13 +141,13 @@ def _about(name: str) -> dict[str, Any]:
         "drawn": size * DRAWING_SCALE.get(name, 1),
         "no_descent": "" if source.module is None else IN_ONE_PIECE,
         "blocks": len(view.layers),
-        "heads": view.heads,
+        "heads": view.head_count,
         "grid": rows,
         "query": "all" if token is None else "last" if last else str(token),
     }
 
 
-@call
+@register_call
 def open_model(files: dict[str, str], others: list[str]) -> dict[str, Any]:
     """A model of one's own: the files of its folder by name, in base64; ``others`` are names not sent."""
     from headwork.lab.known_models import open_files
@@ -156,7 +158,7 @@ def open_model(files: dict[str, str], others: list[str]) -> dict[str, Any]:
 
 
 # --- where it looks ---------------------------------------------------------------------------------------
-@call
+@register_call
 def look(model: str, given: str, changes: str = "", query: str = "0") -> dict[str, Any]:
     """The prediction, and where one token (0: the class token) looks in every head of every block."""
     view = _view(model, given, changes)
@@ -232,15 +234,19 @@ def _predicted(view: "ModelView", model: str, given: str) -> dict[str, Any]:
     }
 
 
-@call
+@register_call
 def head(model: str, given: str, changes: str, query: str, block: str, head: str) -> dict[str, Any]:
     """One head, or with ``mean`` the mean of a block, in words: what a token gives to each token."""
     view = _view(model, given, changes)
     token = _read_token(view, query)
     at = _read_number(block, len(view.layers), "block")
-    number = None if head == "mean" else _read_number(head, view.heads, "head")
+    number = None if head == "mean" else _read_number(head, view.head_count, "head")
     row = view.weights_of_query(at, number, token)
-    name = f"Block {at}, mean of its {view.heads} heads" if number is None else f"Head {number} of block {at}"
+    name = (
+        f"Block {at}, mean of its {view.head_count} heads"
+        if number is None
+        else f"Head {number} of block {at}"
+    )
     order = [int(i) for i in np.argsort(-row, kind="stable")[:MAX_NAMED_TOKENS] if row[i] > 0]
     query_name = view.query_name(token)
 
@@ -261,10 +267,10 @@ def head(model: str, given: str, changes: str, query: str, block: str, head: str
     }
 
 
-@call
+@register_call
 def descend(model: str, given: str, changes: str, path: str, index: str) -> dict[str, Any]:
     """One number of the model as a line of arithmetic, and the numbers that it comes from."""
-    from headwork.lab.descent import arithmetic_line
+    from headwork.lab.derivation import arithmetic_line
 
     view = _view(model, given, changes)
     if view.source.array_model is None:
@@ -280,7 +286,7 @@ def _resumable(model: str, given: str, changes: str) -> "ResumableModel":
     return ResumableModel(_view(model, given, changes).model)
 
 
-@call
+@register_call
 def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
     """Which parts the prediction rests on, and how far to trust that. It is done a little at each call.
 
@@ -294,7 +300,7 @@ def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
     on_input, count = resumable.model, len(resumable.model.parts)
     whole = 1 + count + (RANDOM_ORDERS + 2) * 2 * (len(curve_sizes(count)) - 2)
     view = _view(model, given, changes)
-    resumable.passes_left = max(1, min(MAX_PASSES, MAX_WORK // (view.parameters * len(on_input.labels))))
+    resumable.passes_left = max(1, min(MAX_PASSES, MAX_WORK // (view.parameter_count * len(on_input.labels))))
     try:
         methods = methods_of(on_input)
         trusts = trust(on_input, methods)

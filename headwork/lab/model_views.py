@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.errors import InputError, TooLarge, check_known
-from headwork.inspection.model_folders import ModelSource, source_on_text
-from headwork.inspection.model_on_input import WEIGHTS, AttentionLayer, ModelOnInput
+from headwork.inspection.model_folders import OpenedModel, source_on_text
+from headwork.inspection.model_on_input import WEIGHTS, AttentionMap, ModelOnInput
 from headwork.inspection.tracing import trace
 from headwork.lab.known_models import check_size, find_model
 from headwork.lab.pictures import MAX_ASPECT, read_picture
@@ -106,7 +106,7 @@ def change_weights(changes: Sequence[HeadChange], path: str, weights: Array) -> 
     return changed
 
 
-def with_changes(before: "ModelView", changes: Sequence[HeadChange]) -> ModelSource:
+def with_changes(before: "ModelView", changes: Sequence[HeadChange]) -> OpenedModel:
     """The model of a view with heads changed."""
     source, tokens = before.source, len(before.model.labels)
     if source.module is None:
@@ -131,19 +131,19 @@ def with_changes(before: "ModelView", changes: Sequence[HeadChange]) -> ModelSou
 class ModelView:
     """A model on one picture or text. Its blocks are the attentions between the tokens of its input."""
 
-    source: ModelSource
+    source: OpenedModel
     model: ModelOnInput
-    layers: Sequence[AttentionLayer]
+    layers: Sequence[AttentionMap]
     changes: tuple[HeadChange, ...]
     remarks: tuple[str, ...]
 
     @property
-    def heads(self) -> int:
+    def head_count(self) -> int:
         """The heads of a block."""
         return len(self.layers[0].weights)
 
     @cached_property
-    def parameters(self) -> int:
+    def parameter_count(self) -> int:
         """How many numbers the model was trained to have."""
         if self.source.array_model is None:
             return sum(values.numel() for values in self.source.module.parameters())
@@ -151,7 +151,7 @@ class ModelView:
 
     @property
     def patches_start(self) -> int:
-        """The tokens that are no patches: the class token."""
+        """How many tokens come before the patches: the class token."""
         grid = self.model.grid
         return len(self.model.labels) - grid[0] * grid[1] if grid else 0
 
@@ -233,7 +233,7 @@ def look_at(model: str, given: str, changes: str = "") -> ModelView:
     elif source.module is not None and len(given) > MAX_LETTERS:
         raise TooLarge(f"A text of {len(given):,} letters; here at most {MAX_LETTERS:,}. Shorten it.")
     before = look_at(model, given) if changes else None
-    chosen = read_changes(changes, len(before.layers), before.heads) if before else ()
+    chosen = read_changes(changes, len(before.layers), before.head_count) if before else ()
     source = with_changes(before, chosen) if before else source
     on_input = source.on_image(pixels) if source.input_kind == "images" else source_on_text(source, given)
     count = len(on_input.labels)

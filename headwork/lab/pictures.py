@@ -26,7 +26,7 @@ def decode_base64(text: str, name: str, most: int) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise InputError(f"{name}: not readable (it is no base64).") from None
+        raise InputError(f"{name}: not readable (it is not valid base64).") from None
 
 
 def overlap_shares(start: float, length: float, count: int, dots: int) -> Array:

@@ -155,7 +155,7 @@ def _paste(grid: AnswerGrid, text: str, entries: list[str], at: int) -> list[str
     if target.shape != block.shape:
         hint = " Are rows and columns exchanged?" if block.T.shape in (whole.shape, cells.shape) else ""
         sizes = [" x ".join(map(str, shape)) for shape in (block.shape, cells.shape)]
-        raise InputError(f"yours is {sizes[0]}; asked is {sizes[1]}.{hint}")
+        raise InputError(f"yours is {sizes[0]}; expected {sizes[1]}.{hint}")
     result[target] = block
     return [str(entry) for entry in result]
 
@@ -242,7 +242,7 @@ def filled(
         read = read_entries(str(entries or text), axes="" if current.is_challenge or grid else "axis")
         size = format_shape(read.shape, "") if read else ""
         other = read and grid and np.squeeze(read.values).shape not in grid.shapes
-        words = f"yours is {size}; asked is {grid.about}" if other and grid else size
+        words = f"yours is {size}; expected {grid.about}" if other and grid else size
         return {"entries": str(entries or text), "odd": [], "words": words}
     texts = list(map(str, entries)) or [""] * grid.numbers.size
     if text:

@@ -72,7 +72,7 @@ def _row_clauses(rows: Any, query: str, key: str) -> list[str]:
 def share_text(weight: float) -> str:
     """A weight in percent, never rounded to all or nothing.
 
-    >>> share(0.5344), share(0.9999), share(1.0), share(0.0004)
+    >>> share_text(0.5344), share_text(0.9999), share_text(1.0), share_text(0.0004)
     ('53%', 'over 99%', 'all', 'under 1%')
     """
     percent = round(100 * weight)

@@ -154,7 +154,7 @@ def _default_beta(trace: Trace | None) -> str:
 def _slider_stops(value: str) -> tuple[list[str], int]:
     """The stops of the slider with what was typed among them, and where that is.
 
-    >>> _stops("0.25")[0][:5], _stops("oo")[1]
+    >>> _slider_stops("0.25")[0][:5], _slider_stops("oo")[1]
     (['0', '0.1', '0.2', '0.25', '0.3'], 24)
     """
     stops = list(BETAS)

@@ -167,7 +167,7 @@ def check_images(name: str, config: Any, images: Tensor, *, check_values: bool =
         raise InputError(f"{name}: an empty batch. Expected {expected} with at least one image.")
 
 
-def check_vectors(name: str, config: Any, *vectors: Tensor, values: bool = True) -> None:
+def check_vectors(name: str, config: Any, *vectors: Tensor, check_values: bool = True) -> None:
     for tokens in vectors:
         if len(tokens.shape) != 3 or tokens.shape[-1] != config.width or 0 in tokens.shape:
             raise InputError(

@@ -55,7 +55,7 @@ def g3(solution: Solution) -> None:
     tokens = np.random.default_rng(3).normal(size=(6, 4))
     layers = 1 if reach(attend, tokens) == 5 else 2  # until the last output depends on the first token
     solution.check("attention: a path of one step between any two tokens", layers, 1)
-    show_measured(solution, "memory_over_a_gap")
+    show_measured(solution, "recall_over_a_gap")
 
 
 def g4(solution: Solution) -> None:

@@ -105,7 +105,7 @@ def test_a_failed_certificate_is_exit_1(run, monkeypatch):
         (("copy", "--norm", "5"), "copy takes tokens and tolerance only"),
         (("copy", "--heads", "0"), "heads is 0"),
         (("identity", "--tokens", "3", "--order", "1 2 3"), "unknown input of identity 'order'"),
-        (("permutation", "--order", "2 2"), "no permutation"),
+        (("permutation", "--order", "2 2"), "not a permutation"),
         (("matrix", "--matrix", "1 0; 1"), "ragged rows"),
         (("identity", "--tokens", "3", "--as", "word"), "unknown --as 'word'"),
     ],

@@ -111,7 +111,7 @@ def test_show_says_whose_shape_a_pretrained_encoder_brings(run):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["train"], "train: what?"),
+        (["train"], "train: no task given"),
         (["train", "visoin"], "Did you mean 'vision'"),
         (["train", "vision", "--data", "digitz"], "Did you mean 'digits'"),
         (["train", "vision", "--data", "imdb.csv"], "there is no file or folder"),

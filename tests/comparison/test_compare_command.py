@@ -73,7 +73,7 @@ def test_every_format_says_the_same():
         (["--families", "cnn,cnn"], "Name each once"),
         (["--only", "speed"], "unknown row 'speed'"),
         (["--seeds", "one"], "expected whole numbers"),
-        (["--seeds", "0,0"], "each once"),
+        (["--seeds", "0,0"], "distinct non-negative integers"),
         (["--steps", "0"], "0 training steps. Give at least 1"),
         (["--as", "docx"], "unknown --as 'docx'"),
         (["--out", "file"], "is a file. Name a folder"),

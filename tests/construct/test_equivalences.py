@@ -67,9 +67,9 @@ def test_vanishes_tells_zero_from_nearly_zero():
 
 def test_costs_are_those_of_the_course():
     same = equal("convolution-toeplitz", cases=1)
-    assert (same.left.weights, same.right.weights) == (3, 63)
-    assert equal("locally-connected-banded", cases=1).left.weights == 21
-    assert equal("linear-rnn-convolution", cases=1).left.weights == 2
+    assert (same.left_cost.weights, same.right_cost.weights) == (3, 63)
+    assert equal("locally-connected-banded", cases=1).left_cost.weights == 21
+    assert equal("linear-rnn-convolution", cases=1).left_cost.weights == 2
 
 
 def test_the_trace_shows_the_matrices():

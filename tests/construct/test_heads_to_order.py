@@ -219,7 +219,7 @@ def test_copying_by_content(tolerance, count):
     assert result.holds
 
     def relative(norm):
-        x = result.worst_input * norm / result.norm
+        x = result.worst_content * norm / result.norm
         powers = np.exp(x @ x.T)
         return np.linalg.norm(powers @ x / powers.sum(1, keepdims=True) - x, axis=1).max() / norm
 
@@ -231,7 +231,7 @@ def test_copying_as_the_hand_out_asks():
     assert result.norm_exact == "sqrt(ln(sqrt(10)*1000 - 2))"
     assert f"{result.norm:.3f}" == "2.839"
     assert np.allclose(
-        np.linalg.norm(result.worst_input, axis=1) / result.norm, [math.sqrt(2), 1, math.sqrt(2)]
+        np.linalg.norm(result.worst_content, axis=1) / result.norm, [math.sqrt(2), 1, math.sqrt(2)]
     )
 
 

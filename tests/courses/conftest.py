@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwork.courses.sheets import Course, sheet_for
+from headwork.courses.sheets import SheetTemplate, make_sheet
 from tests.courses.answering import WAYS, marks
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ def course_system(tmp_path):
 @pytest.fixture(scope="session")
 def variants():
     """Three sheets with numbers of their own; the exercises hold what the answers above are made of."""
-    course = Course(
+    course = SheetTemplate(
         "Sheet",
         "0123456789abcdef",
         {
@@ -46,7 +46,7 @@ def variants():
         {"hints": 2},
         Path(),
     )
-    return {who: sheet_for(course, who, who.title(), f"{who}@x.org") for who in ("ada", "bob", "cem")}
+    return {who: make_sheet(course, who, who.title(), f"{who}@x.org") for who in ("ada", "bob", "cem")}
 
 
 @pytest.fixture(scope="session")

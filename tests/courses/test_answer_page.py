@@ -90,7 +90,7 @@ def test_cells_take_a_whole_matrix_and_say_what_shape_it_has(opened: Any, tmp_pa
         assert check(page, path) == f"{exercise.key[path].size} of {exercise.key[path].size} entries"
     assert grade_file(save(page, tmp_path / "answer.toml")).state == "all correct"
     paste(page, "query", r"\begin{bmatrix} 1 & 2 & 3 \\ 4 & 5 & 6 \end{bmatrix}")
-    assert check(page, "query") == "yours is 2 x 3; asked is 3 x 2"
+    assert check(page, "query") == "yours is 2 x 3; expected 3 x 2"
     page.locator('.blank:has([data-name="query"]) .cells input').first.fill("0,5")
     assert "Write a decimal point" in check(page, "query")
 

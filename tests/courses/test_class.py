@@ -14,7 +14,7 @@ import pytest
 from benchmarks.grading import texts
 from headwork.courses.class_page import class_causes, class_document, class_steps, csv_text, write_marks
 from headwork.courses.cohort import StudentMarks, grade_cohort
-from headwork.courses.sheets import Course, Sheet, key_text, read_course, read_roster, sheet_for
+from headwork.courses.sheets import Sheet, SheetTemplate, key_text, make_sheet, read_course, read_roster
 from headwork.errors import InputError
 from headwork.grading import grade
 from headwork.grading.feedback import as_data, feedback_document
@@ -129,7 +129,7 @@ def test_positions_are_those_of_the_sheet() -> None:
 
 
 # --- points, lists and overrides ----------------------------------------------------------------------
-def course(tmp_path: Path, exercises: str) -> Course:
+def course(tmp_path: Path, exercises: str) -> SheetTemplate:
     (tmp_path / "course.toml").write_text(f'title = "T"\nsecret = "0123456789ab"\n{exercises}')
     return read_course(tmp_path / "course.toml")
 
@@ -137,14 +137,14 @@ def course(tmp_path: Path, exercises: str) -> Course:
 def test_points_per_step(tmp_path: Path) -> None:
     points = "points = {query = 1, weights = 2.5}"
     own = course(tmp_path, f'[[exercise]]\nkind = "self-attention"\n{points}')
-    exercise = sheet_for(own, "ada").exercises["1"]
+    exercise = make_sheet(own, "ada").exercises["1"]
     assert exercise.asked == {"query": 1.0, "weights": 2.5}
     third = course(tmp_path, '[[exercise]]\nkind = "self-attention"\npoints = 10')
-    mark = grade(sheet_for(third, "ada").exercises["1"], {})
+    mark = grade(make_sheet(third, "ada").exercises["1"], {})
     assert "0 of 1.67 (not filled in)" in feedback_document({"1": mark}, title="").to_text()
     wrong = course(tmp_path, '[[exercise]]\nkind = "self-attention"\npoints = {wieghts = 1}')
     with pytest.raises(InputError, match=r"exercise 1: unknown step of self-attention 'wieghts'.*'weights'"):
-        sheet_for(wrong, "ada")
+        make_sheet(wrong, "ada")
     with pytest.raises(InputError, match="points of query are 'x'"):
         course(tmp_path, '[[exercise]]\nkind = "self-attention"\npoints = {query = "x"}')
 
@@ -187,7 +187,7 @@ PLAIN = STUDENTS[24:30]
 def sheets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Sheet]]:
     folder = tmp_path_factory.mktemp("odd")
     own = course(folder, '[[exercise]]\nkind = "linear-attention"\n[[exercise]]\nkind = "output-size"\n')
-    sheets = {student: sheet_for(own, student, f"Name {student}") for student in STUDENTS}
+    sheets = {student: make_sheet(own, student, f"Name {student}") for student in STUDENTS}
     (folder / "key").mkdir()
     for student, sheet in sheets.items():
         (folder / "key" / f"{student}.toml").write_text(key_text(sheet))

@@ -16,7 +16,7 @@ from headwork.courses import cohort, parallel
 from headwork.courses.autograder import autograde
 from headwork.courses.class_page import marks_csv, write_marks
 from headwork.courses.cohort import grade_cohort, grade_file
-from headwork.courses.sheets import read_course, read_key, read_roster, sheet_for
+from headwork.courses.sheets import make_sheet, read_course, read_key, read_roster
 from headwork.errors import InputError
 from headwork.exercises.exercise_files import exercise_from, read_exercise
 from headwork.exercises.questions import build_question
@@ -174,7 +174,7 @@ def attempt(kind: str, text: str, folder: Path) -> str:
     uses: dict[str, Callable[[], Any]] = {
         "answer": lambda: marks_csv([grade_file(path), grade_file(path, folder / "key.toml")]),
         "key": lambda: [read_key(path), grade_file(folder / "key.toml", path)],
-        "course": lambda: sheet_for(read_course(path), "ada"),
+        "course": lambda: make_sheet(read_course(path), "ada"),
         "roster": lambda: read_roster(path),
         "exercise": lambda: read_exercise(path),
         "notebook": lambda: autograde(submission(folder, path)),

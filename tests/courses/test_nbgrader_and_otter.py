@@ -179,7 +179,7 @@ def test_otter_students_get_no_key_but_learn_what_cannot_be_read(tmp_path, otter
     assert message.splitlines()[0] == "query: not filled in"
     assert "&lt;" in message
     assert "<" not in message
-    assert message.splitlines()[-1] == "output: 2; asked is 3 x 2"
+    assert message.splitlines()[-1] == "output: 2; expected 3 x 2"
 
 
 def with_id(text, who):

@@ -240,7 +240,7 @@ def test_what_is_not_filled_in_is_said(notebook, name):
             run_cell(part.text, scope)
         elif part.role == "check" and CHECK_CALL.search(part.text)[1] == name:
             verdict = check(name, scope[CHECK_CALL.search(part.text)[2]])
-            assert str(verdict) == f"{name}: not filled in yet. Replace each ... by code."
+            assert str(verdict) == f"{name}: not filled in yet. Replace each ... with code."
 
 
 def test_a_check_draws_fresh_numbers_and_leaves_nothing_behind():

@@ -19,7 +19,7 @@ from headwork.courses.cohort import (
     grade_file,
     read_overrides,
 )
-from headwork.courses.sheets import read_course, read_key, read_roster, sheet_for, variant_seed, write_sheets
+from headwork.courses.sheets import make_sheet, read_course, read_key, read_roster, variant_seed, write_sheets
 from headwork.errors import InputError
 
 SECRET = "correct horse battery"
@@ -78,7 +78,7 @@ def test_each_student_has_other_numbers_and_always_the_same(sheet: Path) -> None
     numbers = {str(key.exercises["1"].inputs) for key in keys.values()}
     assert len(numbers) == 3
     course = read_course(sheet.parent / "course.toml")
-    assert sheet_for(course, "ada").exercises["1"].inputs == keys["ada"].exercises["1"].inputs
+    assert make_sheet(course, "ada").exercises["1"].inputs == keys["ada"].exercises["1"].inputs
     assert keys["ada"].exercises["1"].max_points == pytest.approx(10)
     assert variant_seed("one secret", "ada", "1") != variant_seed("another secret", "ada", "1")
 
@@ -138,7 +138,7 @@ def test_points_of_a_file_without_any_are_refused(tmp_path: Path) -> None:
         'secret = "123456789012"\n[[exercise]]\nfile = "own.toml"\npoints = 2\n'
     )
     with pytest.raises(InputError, match=r"exercise 1: own\.toml gives no step a point"):
-        sheet_for(read_course(tmp_path / "course.toml"), "ada")
+        make_sheet(read_course(tmp_path / "course.toml"), "ada")
 
 
 def test_overrides_survive_marking_again(sheet: Path, tmp_path: Path) -> None:

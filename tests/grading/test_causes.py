@@ -189,6 +189,41 @@ def test_a_table_of_one_cell_is_read() -> None:
 
 
 PLAUSIBLE: dict[str, tuple[str, dict[str, object], str, str, str]] = {
+    "both-squared": (
+        "complexity",
+        {"tokens": 10, "width": 6, "kernel": 5},
+        "scores",
+        "3600",
+        "both squared",
+    ),
+    "one-output-position": (
+        "complexity",
+        {"tokens": 10, "width": 6, "kernel": 5},
+        "convolution",
+        "180",
+        "one output position",
+    ),
+    "channels-doubled-in-convolution": (
+        "complexity",
+        {"tokens": 10, "width": 6, "kernel": 5},
+        "convolution",
+        "600",
+        "are added; each is connected with each",
+    ),
+    "without-borders": (
+        "complexity",
+        {"tokens": 21, "width": 6, "kernel": 5},
+        "convolution",
+        "3060",
+        "only positions where the whole kernel fits",
+    ),
+    "causal-pairs": (
+        "complexity",
+        {"tokens": 10, "width": 6, "kernel": 5},
+        "scores",
+        "330",
+        "n (n + 1)/2",
+    ),
     "every-pixel-and-class-token": (
         "patch-counts",
         {"height": 64, "width": 208, "patch": 16, "channels": 4, "class_token": 1},

@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.trust import agreement, planted
 from headwork import inspect
-from headwork.inspection.model_on_input import AttentionLayer, ModelOnInput
+from headwork.inspection.model_on_input import AttentionMap, ModelOnInput
 from headwork.inspection.relevance import (
     RANDOM_ORDERS,
     gradient_attention,
@@ -32,7 +32,7 @@ def linear():
         return np.stack([logits, -logits], -1)
 
     count = len(COEFFICIENTS)
-    layers = [AttentionLayer("all", np.full((1, count, count), 1 / count))]
+    layers = [AttentionMap("all", np.full((1, count, count), 1 / count))]
     return ModelOnInput(
         name="linear",
         labels=tuple("abcdef"),
@@ -83,7 +83,7 @@ def test_rollout_and_gradients_follow_their_papers():
     generator = np.random.default_rng(1)
     weights = generator.dirichlet(np.ones(4), size=(2, 3, 4))
     gradients = generator.normal(size=weights.shape)
-    layers = [AttentionLayer(str(i), weights[i], gradients[i]) for i in range(2)]
+    layers = [AttentionMap(str(i), weights[i], gradients[i]) for i in range(2)]
     half = [(weights[i].mean(0) + np.eye(4)) / 2 for i in range(2)]
     assert np.allclose(rollout(layers), half[1] @ half[0])
     first, second = ((weights[i] * gradients[i]).clip(0).mean(0) for i in range(2))
@@ -120,7 +120,7 @@ def test_our_models_give_the_same_on_numpy_and_on_torch():
     assert np.allclose(relevance(on_torch)["occlusion"], relevance(on_numpy)["occlusion"], atol=1e-5)
     for one, other in zip(on_torch.score_lost_per_head, on_numpy.score_lost_per_head, strict=True):
         assert np.allclose(one, other, atol=1e-5)
-    assert np.allclose(on_torch.positions, on_numpy.positions, atol=1e-5)
+    assert np.allclose(on_torch.position_similarity, on_numpy.position_similarity, atol=1e-5)
 
 
 def test_positions_before_training_are_like_none():
@@ -132,7 +132,7 @@ def test_positions_before_training_are_like_none():
     zeros = {**saved.parameters, name: 0 * saved.parameters[name]}
     model = ArrayModel(replace(saved, parameters=zeros), torch=False)
     with np.errstate(all="raise"):
-        assert not model.positions.any()
+        assert not model.position_similarity.any()
 
 
 def test_gradients_of_our_models_are_those_of_attention_of():

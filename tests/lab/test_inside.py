@@ -115,7 +115,7 @@ def test_an_empty_drawing_says_so() -> None:
 def test_a_picture_of_another_size_is_refused() -> None:
     for count in (0, 1, 63, 65, 8 * 9):
         assert "Expected 1 x 8 x 8" in refused("look", model="digits", given=as_text(np.zeros(count)))
-    assert "no base64" in refused("look", model="digits", given="<b>" * 30)
+    assert "not valid base64" in refused("look", model="digits", given="<b>" * 30)
     assert "more than" in refused("look", model="digits", given="A" * 400_000)
 
 
@@ -294,7 +294,7 @@ HOSTILE: list[tuple[Any, str]] = [
     ),
     (lambda: damaged("manifest.json", lambda data: b"[" * 100_000), "not valid JSON"),
     (lambda: folder_files(PACKAGED / "digits" / "model") | {"../../x": "AAAA"}, "unknown file of a model"),
-    (lambda: folder_files(PACKAGED / "digits" / "model") | {"config.json": "<b>"}, "no base64"),
+    (lambda: folder_files(PACKAGED / "digits" / "model") | {"config.json": "<b>"}, "not valid base64"),
     (lambda: {"model.safetensors": "AAAA", "config.json": "e30="}, "manifest.json"),
 ]
 

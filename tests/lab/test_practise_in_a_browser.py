@@ -168,11 +168,11 @@ def test_cells_say_what_they_cannot_take(room: Any) -> None:
     paste(page, "query", r"\begin{bmatrix} 1 & 2 \\ 3 & \frac12 \\ 5 & 6 \end{bmatrix}")
     expect(query.locator(".check")).to_have_text("6 of 6 entries")
     paste(page, "query", "1 2 3; 4 5 6")
-    words = "yours is 2 x 3; asked is 3 x 2. Are rows and columns exchanged?"
+    words = "yours is 2 x 3; expected 3 x 2. Are rows and columns exchanged?"
     expect(query.locator(".check.bad")).to_contain_text(words)
     expect(query.locator("input").nth(5)).to_have_value("6")
     query.get_by_role("button", name="Keep it all the same, as text").click()
-    expect(query.locator(".check")).to_have_text("yours is 2 x 3; asked is 3 x 2 (token, key width)")
+    expect(query.locator(".check")).to_have_text("yours is 2 x 3; expected 3 x 2 (token, key width)")
     check(page)
     expect(query.locator("dl")).to_contain_text("yours is 2 x 3, it should be 3 x 2")
     query.locator("textarea").fill("1 2; 3 4; 5 6")

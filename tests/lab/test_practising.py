@@ -240,7 +240,7 @@ def test_a_row_goes_where_the_cursor_is_and_what_does_not_fit_changes_nothing() 
     empty = {**SEVEN, "step": "query", "entries": [""] * 6}
     assert answer("filled", {**empty, "text": "7 8", "at": 2})["entries"] == ["", "", "7", "8", "", ""]
     wide = answer("filled", {**empty, "text": "1 2 3; 4 5 6"})["error"]["message"]
-    assert wide == "yours is 2 x 3; asked is 3 x 2. Are rows and columns exchanged?"
+    assert wide == "yours is 2 x 3; expected 3 x 2. Are rows and columns exchanged?"
     assert "ragged rows" in answer("filled", {**empty, "text": "1 2; 3"})["error"]["message"]
     assert "cannot read" in answer("filled", {**empty, "text": "1 2; 3 <b>; 1 1"})["error"]["message"]
     heads = {"kind": "multi-head-attention", "seed": 3, "difficulty": 1, "step": "query", "entries": [""] * 8}
@@ -254,11 +254,11 @@ def test_a_wrong_shape_is_kept_as_text_and_its_cause_is_named() -> None:
     wide = replace(plain, options={**plain.options, "stride": 1}).run()["output"]
     text = " ".join(f"{x:g}" for x in wide.ravel())
     assert (
-        "asked is"
+        "expected"
         in answer("filled", {**exercise.origin, "step": "output", "text": text})["error"]["message"]
     )
     kept = answer("filled", {**exercise.origin, "step": "output", "entries": text})
-    assert kept["words"].startswith(f"yours is {wide.size}; asked is")
+    assert kept["words"].startswith(f"yours is {wide.size}; expected")
     shown = answer("check", {**exercise.origin, "answers": {"output": text}})
     assert shown["steps"][0]["causes"][0]["cause"] == "stride-forgotten"
 

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from headwork.note import MECHANISMS, Mechanism
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.arithmetic import Cell, Expression, Number
-from headwork.numbers.exact import decimal
+from headwork.numbers.exact import to_float
 from headwork.numbers.parsing import read_number
 from headwork.readings import explain, recorder
 
@@ -30,7 +30,7 @@ def floats(tensor: Any) -> Any:
     if isinstance(tensor, torch.Tensor):
         return tensor.detach().numpy()
     if isinstance(tensor, HandTensor) and tensor.exact:
-        return np.array([decimal(x) for x in tensor.array.flat]).reshape(tensor.shape)
+        return np.array([to_float(x) for x in tensor.array.flat]).reshape(tensor.shape)
     return tensor.array
 
 
@@ -235,8 +235,8 @@ def test_the_arithmetic_of_an_exact_cell_can_be_typed_in(example: Any) -> None:
             cell = trace.cell(path, *index)
             if any(sign in cell.in_numbers for sign in ("...", "∞", "sigmoid")) or len(cell.in_numbers) > 500:
                 continue
-            value = decimal(noted.raw.array[noted.raw_index(index)])
-            assert decimal(read_number(cell.in_numbers, exact=True)) == pytest.approx(value, abs=1e-12), cell
-            assert decimal(read_number(cell.exact, exact=True)) == pytest.approx(value, abs=1e-12), cell
+            value = to_float(noted.raw.array[noted.raw_index(index)])
+            assert to_float(read_number(cell.in_numbers, exact=True)) == pytest.approx(value, abs=1e-12), cell
+            assert to_float(read_number(cell.exact, exact=True)) == pytest.approx(value, abs=1e-12), cell
             tried += 1
     assert tried

@@ -14,7 +14,7 @@ import sympy
 from hypothesis import given, settings
 
 from headwork.errors import InputError
-from headwork.numbers import entries, pasted, typed
+from headwork.numbers import entries, parsing, pasted
 from headwork.numbers.exact import exact_text, to_float
 from headwork.numbers.parsing import SymbolInDecimals, read_number, read_tensor, tensor_from_lists
 
@@ -435,6 +435,6 @@ def test_exact_and_decimal_reading_agree(text: str) -> None:
 
 
 def test_no_code_of_others_reads_text() -> None:
-    source = "".join(Path(module.__file__).read_text() for module in (typed, entries, pasted))
+    source = "".join(Path(module.__file__).read_text() for module in (parsing, entries, pasted))
     for forbidden in ("eval(", "exec(", "compile(", "sympify", "parse_expr", "__import__", "pickle"):
         assert forbidden not in source.replace("re.compile(", ""), forbidden

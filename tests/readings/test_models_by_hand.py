@@ -194,14 +194,14 @@ def test_models_are_listed(headwork_command: Any) -> None:
 def test_an_opposite_has_the_same_name_and_the_other_sign() -> None:
     import sympy
 
-    from headwork.numbers.exact import decimal
+    from headwork.numbers.exact import to_float
     from headwork.numbers.naming import Names
 
     names, long = Names(), sum(sympy.exp(sympy.sqrt(n)) for n in (2, 3, 5, 7, 11))
     first, opposite = names.shorten(long), names.shorten(-long)
     assert str(first) == "u_1"
     assert opposite == -first
-    assert decimal(opposite) == decimal(-long)
+    assert to_float(opposite) == to_float(-long)
 
 
 def test_a_quotient_of_names_is_shortened() -> None:

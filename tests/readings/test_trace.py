@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from headwork.errors import InputError, TooLarge
-from headwork.numbers.exact import decimal
+from headwork.numbers.exact import to_float
 from headwork.numbers.parsing import read_number
 from headwork.readings import Trace, explain
 
@@ -230,7 +230,7 @@ def typed_back(text: str, value: Any) -> None:
     if text == "nan":
         assert value == "nan"
         return
-    number = decimal(read_number(text, exact=True))
+    number = to_float(read_number(text, exact=True))
     if value is None:
         assert number is None
     elif isinstance(value, str):

@@ -419,7 +419,7 @@ def test_the_estimator_learns_texts():
 
 def test_the_estimator_refuses_what_it_cannot_use():
     classifier = Classifier()
-    with pytest.raises(InputError, match="learned nothing yet"):
+    with pytest.raises(InputError, match="not fitted yet"):
         classifier.predict(np.zeros((1, 8, 8), np.uint8))
     with pytest.raises(InputError, match="3 examples but 2 labels"):
         classifier.fit(np.zeros((3, 8, 8), np.uint8), [0, 1])

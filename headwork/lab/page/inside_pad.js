@@ -12,7 +12,7 @@ const bytesToText = (bytes) => {
 };
 const textToBytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
-// Width and height by the header alone, so that nothing enormous is ever decoded; null where it is no picture.
+// Width and height by the header alone, so that nothing enormous is ever decoded; null where it is not a picture.
 function pictureSize(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const word = (at, length) => String.fromCharCode(...bytes.subarray(at, at + length));

@@ -273,7 +273,7 @@ class PractiseScreen {
     this.say("");
   }
 
-  // ``quiet``: not in bold, for what is no result.
+  // ``quiet``: not in bold, for what is not a result.
   say(words, bad = false, quiet = false) {
     this.summary.textContent = words;
     this.summary.classList.toggle("bad", bad);

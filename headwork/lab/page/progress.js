@@ -167,7 +167,7 @@ class PracticePanels {
         await this.screen.show();
       }
     } catch (error) {
-      this.say(this.progressLine, `${file.name}: ${error.words || "this is no progress that Headwork exported"}; nothing was changed.`, true);
+      this.say(this.progressLine, `${file.name}: ${error.words || "this is not progress that Headwork exported"}; nothing was changed.`, true);
     }
     this.showDone();
   }

@@ -37,7 +37,7 @@ def arithmetic_line(view: ModelView, path: str, index: str) -> dict[str, Any]:
     raw = view.trace_of(path, at)[path].raw
     tree = raw.derivation(at)
     if isinstance(tree, Number):
-        lines = ["You changed this head: this number comes from nothing."]
+        lines = ["You changed this head, so this number was set, not computed."]
         return {**name, "kind": "set", "value": _digits(value), "lines": lines, "terms": []}
 
     def leaf(cell: Any) -> str:
