@@ -230,7 +230,7 @@ def inspect_(
     target: Annotated[str | None, Option(help="The class to explain; by default the predicted one.")] = None,
     resize: Annotated[bool, Option("--resize", help="Scale and crop an image of another size.")] = False,
 ) -> None:
-    """Show where a model looks, and how far to trust each explanation.
+    """Show where a model looks, and how far to trust it.
 
     The prediction, what it rests on by each method beside how far that method is above random on this
     input, attention of every head, and the roles of the heads.

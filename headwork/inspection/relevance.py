@@ -41,7 +41,7 @@ def occlusion(model: ModelOnInput) -> Array:
 def rollout(layers: Sequence[AttentionMap]) -> Array:
     """Attention multiplied through the layers (query, key); the residual counts as much as attention.
 
-    >>> rollout([Layer("", np.array([[[0.0, 1.0], [0.0, 1.0]]]))]).tolist()
+    >>> rollout([AttentionMap("", np.array([[[0.0, 1.0], [0.0, 1.0]]]))]).tolist()
     [[0.5, 0.5], [0.0, 1.0]]
     """
     total = np.eye(layers[0].weights.shape[-1])

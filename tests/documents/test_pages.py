@@ -40,7 +40,7 @@ FORMULAS = sorted(
         re.sub(r"\{(W_\w)\}", r"\1^\\top", f)
         for m in MECHANISMS.values()
         for s in m.steps
-        for f in (s.formula, s.columns)
+        for f in (s.formula, s.column_formula)
     }
 )
 HOSTILE = "</script><script>alert(1)</script><!--\u2028&"

@@ -63,7 +63,7 @@ def test_a_run_of_ones_own_goes_before_the_package(tmp_path: Path, monkeypatch: 
     shutil.copytree(PACKAGED / "digits", "mine", ignore=shutil.ignore_patterns("images"))
     with pytest.raises(InputError, match=r"mine: no test images are kept here. With images: digits"):
         headwork.example_images("mine")
-    with pytest.raises(InputError, match="predict: for what"):
+    with pytest.raises(InputError, match="predict: no input given"):
         predict("mine")
 
 
