@@ -47,8 +47,6 @@ OPTIONS: dict[str, Any] = {
     "depth": Annotated[int, Option(help="Layers (of each stack).")],
     "hidden": Annotated[int | None, Option(help="Hidden width of the feed-forward layers.")],
     "vocabulary": Annotated[int, Option(help="Words; 0 counts the stacks alone.")],
-    "architecture": Annotated[str, Option(help="encoder-decoder, encoder or decoder.")],
-    "shared": Annotated[bool, Option("--shared/--separate", help="One vocabulary matrix, or one each.")],
     "classes": Annotated[int, Option(help="Classes of the head.")],
     "class_token": Annotated[bool, Option(help="One token more, read at the end.")],
 }
@@ -107,9 +105,9 @@ _add_sizes_command(
     "transformer",
     "Count the parameters and FLOPs of a transformer.\n\nBy default the base model of the paper.",
     {"width": 512, "depth": 6, "heads": 8, "hidden": 2048, "vocabulary": 37000}
-    | {"tokens": 512, "target_tokens": None, "architecture": "encoder-decoder", "shared": True},
+    | {"tokens": 512, "target_tokens": None},
     "headwork sizes transformer",
-    "headwork sizes transformer --vocabulary 32000 --tokens 128 --architecture encoder",
+    "headwork sizes transformer --vocabulary 32000 --tokens 128",
 )
 _add_sizes_command(
     "vit",

@@ -16,11 +16,10 @@ from headwork.documents import heat_colormap, new_plot
 from headwork.errors import InputError
 from headwork.models import VisionTransformer
 from headwork.readings import recorder
-from headwork.training.loop import schedule
 from headwork.training.recipes import RunConfig, VisionRunConfig
 
 Metrics = Sequence[Mapping[str, Any]]
-MAX_POINTS, MAX_INCHES = 30_000, 40  # of a curve; of a side of a picture
+MAX_INCHES = 40  # of a side of a picture
 CONFUSION_CAPTION = "Rows are the true classes, columns the predicted ones, on the test set."
 
 
@@ -65,16 +64,6 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
         if several and min(map(len, finished.values())) > 5:
             margin = (max(later_values) - min(later_values)) / 20
             panels[0].set_ylim(min(later_values) - margin, max(later_values) + margin)
-    return picture
-
-
-def schedule_figure(run: RunConfig, steps: int) -> Any:
-    """The learning rate by step."""
-    picture, axes = new_plot(5.5, 2.6)
-    shown = range(0, steps, 1 + steps // MAX_POINTS)
-    axes.plot(shown, [run.learning_rate * schedule(step, steps, run.warm_up) for step in shown])
-    axes.set(xlabel="step", ylabel="learning rate")
-    axes.grid(alpha=0.3)
     return picture
 
 

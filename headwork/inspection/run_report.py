@@ -20,7 +20,7 @@ from headwork.files import toml_text, write_atomic
 from headwork.inspection import figures
 from headwork.inspection.inspecting import inspect_test_images
 from headwork.inspection.predictions import with_former_names
-from headwork.models import Model, VisionTransformerConfig
+from headwork.models import VisionTransformerConfig
 from headwork.training import run_folders
 from headwork.training.evaluation import Evaluation, evaluate, wilson_interval
 from headwork.training.examples import Examples, ImageExamples
@@ -61,7 +61,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
     model = run.model  # type: ignore[attr-defined]
     kind = type(model).__name__.removesuffix("Config")
     test, counts = record["test"], info.counts
-    epochs, tensors = epochs_table(result.metrics), parameters_table(load_model(result.folder, log=quiet))
+    epochs = epochs_table(result.metrics)
     if isinstance(data, Images) and len(data.test.labels) != test["count"]:
         raise InputError(f"{result.folder / run_folders.RESULT}: its test images are not those of the data.")
     examples_text = (
@@ -95,22 +95,11 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
             *_mistakes_section(result, info.classes, data),
             *calibration(result, run, len(info.classes)),
             Heading("How it is trained"),
-            Details(
-                "Optimiser and schedule",
-                (
-                    Prose(_training_text(run)),
-                    _code_with_output(
-                        "figures.schedule_figure(run, result.record['steps'])",
-                        figures.schedule_figure(run, record["steps"]),
-                        "learning rate by step",
-                    ),
-                ),
-            ),
+            Details("Optimiser and schedule", (Prose(_training_text(run)),)),
             Details("Data", tuple(map(Prose, (examples_text, *info.notes)))),
             Details(
                 "Every field of the run", (_code_with_output("settings_table(run)", settings_table(run)),)
             ),
-            Details("Every tensor of the model", (_code_with_output("parameters_table(model)", tensors),)),
             "The seed decides everything that is random: training.train(run, 'runs/again') repeats the run.",
         ),
         about="How it was trained, how good it is, and where it goes wrong.",
@@ -127,7 +116,7 @@ from headwork.inspection import figures, run_report
 
 folder = {folder}  # of the run, as seen from here
 run, result = training.load_run(folder), training.Result.read(folder)
-model, classes = training.load_model(folder), training.load_data_info(folder).classes
+classes = training.load_data_info(folder).classes
 display(run_report.result_table(result, run))
 """
 
@@ -168,12 +157,6 @@ def settings_table(run: RunConfig) -> Table:
     for name, value in asdict(run).items():
         rows += [(f"{name}.{k}", v) for k, v in value.items()] if isinstance(value, dict) else [(name, value)]
     return Table("", ("field", "value"), rows)
-
-
-def parameters_table(model: Model) -> Table:
-    """Every tensor of a model, with its shape and size."""
-    rows = [(name, tuple(value.shape), value.numel()) for name, value in model.named_parameters()]
-    return Table("", ("name", "shape", "parameters"), [*rows, ("all", "", model.parameter_count)])
 
 
 def epochs_table(metrics: figures.Metrics) -> Table:

@@ -1,4 +1,4 @@
-"""A trace for a reader who can run code: the same problem, and its steps cell by cell."""
+"""A trace for a reader who can run code: the same problem, and each array as it can be typed."""
 
 import json
 import math
@@ -7,36 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwork.documents import Block, Code, Formula, Heading, Prose
+from headwork.documents import Block, Code
 from headwork.note import MECHANISMS
 from headwork.numbers import HandTensor
 
 if TYPE_CHECKING:
-    from headwork.readings.trace import Trace, TraceValue
+    from headwork.readings.trace import Trace
 
 MAX_LINE_LENGTH = 88
-MAX_STEPS = 40  # with cells of their own; the trace shows them all
 
 
 def notebook_cells(trace: "Trace") -> Iterator[Block]:
-    """The problem worked again, and the arithmetic of one cell of each step."""
+    """The problem worked again, and how a cell of its output comes about."""
     replaced = {path: array_text(trace[path].tensor.array) for path in trace.replaced}
     yield Code(_problem_code(trace, replaced), (trace,))
-    yield Heading("Cell by cell")
-    for value in list(trace.steps.values())[:MAX_STEPS]:
-        equation = Formula(f"{value.symbol} = {value.formula}")
-        yield Prose((f"{value.path}: ", equation))
-        index = _example_cell(value)
-        yield _print(
-            f"trace.cell({', '.join([_literal(value.path), *map(str, index)])})",
-            str(trace.cell(value.path, *index)),
-        )
-
-
-def _print(expression: str, result: Any) -> Code:
-    """A cell that prints an expression, with what a new kernel prints, whatever this program has set."""
-    with np.printoptions(precision=8, suppress=False):
-        return Code(f"print({expression})", (f"{result}\n",))
+    path, index = trace.output.path, [size - 1 for size in trace.output.shape]
+    call = ", ".join([_literal(path), *map(str, index)])
+    yield Code(f"print(trace.cell({call}))", (f"{trace.cell(path, *index)}\n",))
 
 
 # --- the problem, typed in again -----------------------------------------------------------------
@@ -121,8 +108,3 @@ def _literal(value: Any) -> str:
         return f'"""\n{value}\n"""'
     # A string in JSON is also one in Python, with the quotation marks that we use.
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
-
-
-def _example_cell(value: "TraceValue") -> tuple[int, ...]:
-    """The second cell of the first row: it tells more than the first, where queries meet their own keys."""
-    return (*(0 for _ in value.shape[:-1]), min(1, value.shape[-1] - 1)) if value.shape else ()

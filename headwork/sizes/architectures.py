@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import prod
-from typing import Any, Literal, get_type_hints
+from typing import Any, get_type_hints
 
-from headwork.errors import TooLarge, check_known
+from headwork.errors import TooLarge
 from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.configs import known_fields
 from headwork.mechanisms.definitions import DEFINITIONS, Definition, find_definition
@@ -25,9 +25,7 @@ from headwork.sizes.counting import BIASES, axis_words, check_heads_divide_width
 from headwork.sizes.layers import Size, height_and_width, patch_grid
 from headwork.sizes.ledger import WORDS, Fact, Ledger, Row, sum_rows
 
-Architecture = Literal["encoder-decoder", "encoder", "decoder"]
 Shape = tuple[int, ...]
-DEFINITION_OF = {"encoder-decoder": "EncoderDecoder", "encoder": "TextEncoder", "decoder": "LanguageModel"}
 MAX_LAYERS = 1000
 BLOCK = re.compile(r"block \d+")
 
@@ -138,8 +136,6 @@ def transformer(
     vocabulary: int = 37_000,
     tokens: int = 512,
     target_tokens: int | None = None,
-    architecture: Architecture = "encoder-decoder",
-    shared: bool = True,
 ) -> Ledger:
     """The transformer, by default the base one with the shared vocabulary of its paper.
 
@@ -151,49 +147,30 @@ def transformer(
     check_sizes("transformer", depth=depth, hidden=hidden, tokens=tokens, target_tokens=targets)
     check_sizes("transformer", 0, vocabulary=vocabulary)
     check_heads_divide_width("transformer", width, heads)
-    check_known("architecture", architecture, DEFINITION_OF)
-    pair = architecture == "encoder-decoder"
-    model: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden, "depth": 1}
-    rows = _transformer_rows(architecture, model, vocabulary, tokens, targets)
-    matrices = (3 if pair else 2) if architecture != "encoder" else 1
-    if vocabulary and not shared:
-        rows.append(Row(name="other matrices of the vocabulary", weights=(matrices - 1) * vocabulary * width))
-    rows = _repeated(rows, depth)
-    stacks = {"encoder": "encoder/block", "decoder": "decoder/block"} if pair else {architecture: "block"}
-    counts = {s: _parameters(r for r in rows if r.name.startswith(own)) for s, own in stacks.items()}
+    definition = DEFINITIONS["EncoderDecoder"]
+    config = definition.config_class(
+        width=width,
+        heads=heads,
+        hidden=hidden,
+        depth=1,
+        vocabulary=max(vocabulary, 1),
+        max_length=max(tokens, targets),
+    )
+    counted = model_rows(definition, config, {"source": (tokens,), "target": (targets,)})
+    rows = _repeated([row for row in counted if vocabulary or "block" in row.name], depth)
+    counts = {s: _parameters(r for r in rows if r.name.startswith(f"{s}/block")) for s in ("encoder", "decoder")}
+    words = WORDS["transformer"]
     return _named_ledger(
-        f"transformer, {architecture}: width {width}, {depth} layers{' each' if pair else ''}, "
-        f"{heads} heads, hidden {hidden}, vocabulary {vocabulary:,}",
+        f"transformer, encoder-decoder: width {width}, {depth} layers each, {heads} heads, hidden {hidden}, "
+        f"vocabulary {vocabulary:,}",
         rows,
         {
             **{f"parameters of the {s}": count for s, count in counts.items()},
             "parameters without the vocabulary": sum(counts.values()),
             "parameters of the vocabulary": _parameters(rows) - sum(counts.values()),
         },
-        _transformer_notes(architecture, shared, tokens, targets if pair else tokens),
+        (words["counted"], words["vocabulary"], words["shapes"].format(source=tokens, target=targets)),
     )
-
-
-def _transformer_rows(
-    architecture: str, model: dict[str, Any], vocabulary: int, tokens: int, targets: int
-) -> list[Row]:
-    """The rows of one layer of each stack, and of the vocabulary where there is one."""
-    definition = DEFINITIONS[DEFINITION_OF[architecture]]
-    model |= {"vocabulary": max(vocabulary, 1), "max_length": max(tokens, targets)}
-    shapes = {"source": (tokens,), "target": (targets,)}
-    if architecture != "encoder-decoder":
-        model |= {"positions": "sinusoidal", "normalisation": "post", "activation": "relu"}
-        shapes = {"tokens": (tokens,)}
-    rows = model_rows(definition, definition.config_class(**model), shapes)
-    return [row for row in rows if vocabulary or "block" in row.name]
-
-
-def _transformer_notes(architecture: str, shared: bool, tokens: int, queries: int) -> tuple[str, ...]:
-    words, pair = WORDS["transformer"], architecture == "encoder-decoder"
-    embeddings = "both embeddings" if pair else "the embedding"
-    matrices = f"one matrix for {embeddings} and" if shared else "a matrix for each embedding and for"
-    length = f"{tokens} source and {queries} target tokens" if pair else f"{tokens} tokens"
-    return tuple(words[n].format(matrices=matrices, tokens=length) for n in words["notes"][architecture])
 
 
 def vit(

@@ -97,7 +97,6 @@ def test_a_fragment_of_latex(run):
         (("attention", "--tokens", "5", "--width", "768", "--heads", "7"), "cannot be cut into 7 heads"),
         (("attention", "--tokens", "-5", "--width", "768"), "attention: tokens is -5."),
         (("attention", "--token", "5", "--width", "768"), "No such option: --token"),
-        (("transformer", "--architecture", "both"), "unknown architecture 'both'"),
         (("vit", "--as", "word"), "unknown --as 'word'"),
         (("growth", "atention"), "Did you mean 'attention'?"),
         (("patch",), "No such command 'patch'"),

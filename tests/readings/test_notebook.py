@@ -124,4 +124,4 @@ def test_the_notebook_runs_from_top_to_bottom() -> None:
     NotebookClient(book, timeout=120, kernel_name="python3").execute()
     shown = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
     assert any("text/html" in output.get("data", {}) for output in shown)
-    assert any("e^2/(e + 1)^2 = 0.5344" in output.get("text", "") for output in shown)
+    assert any("(3*e + 1)/(e + 1)^2 = 0.6622" in output.get("text", "") for output in shown)

@@ -50,9 +50,6 @@ WRONG = {
     "plain attention has no biases": lambda: sizes.attention_ledger(tokens=5, width=8, biases=True),
     "transformer: width 512 cannot be cut into 7 heads": lambda: sizes.transformer(heads=7),
     "transformer: vocabulary is -1. Expected a whole number from 0": lambda: sizes.transformer(vocabulary=-1),
-    "unknown architecture 'encodr'. Did you mean 'encoder'?": lambda: sizes.transformer(
-        architecture="encodr"
-    ),
     "vit: depth is 0.": lambda: sizes.vit(depth=0),
     "unknown mechanism 'self-atention'. Did you mean 'self-attention'?": lambda: sizes.growth(
         "self-atention"
