@@ -129,7 +129,7 @@ def test_the_notebook_is_valid_and_its_code_runs(finished):
     codes = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in codes] == list(range(1, len(codes) + 1))
     kinds = [kind for cell in codes for kind in shown(cell)]
-    assert kinds == ["html", "png", "html", "png", "html", "png", "html", "html"]
+    assert kinds == ["html", "png", "html", "png", "html", "html"]
     assert "accuracy" in notebook.cells[0].source, "it opens with the result"
     assert "confusion" in codes[3].source
     space: dict[str, object] = {}
