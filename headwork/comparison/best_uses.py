@@ -15,7 +15,7 @@ from headwork.comparison.experiment import BATCH_SIZE, Batch, Settings, generato
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.inductive_bias import TASKS, image_measurement, measurement_name
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.section import Results, Section, format_ratio
+from headwork.comparison.section import Results, Section, format_ratio, words
 from headwork.comparison.timing import InterleavedTimer, relative_times
 from headwork.data import batches, load_texts, train_tokenizer
 from headwork.models import Model
@@ -124,11 +124,7 @@ def train_on_reviews(family: str, seed: int, *, steps: int) -> dict[str, Any]:
 
 def report(settings: Settings, results: Results) -> Section:
     task = TASKS[settings.full]
-    section = Section(
-        "uses",
-        "Best use",
-        f"{settings.describe_training('examples')}. Times are ratios to the fastest family's.",
-    )
+    section = Section(**words("uses/section", training=settings.describe_training("examples")))
     count = task.counts[-1]
     runs = settings.results_by_family(results, partial(measurement_name, count=count))
     label = f"{task.data}, {count:,} images"

@@ -17,7 +17,16 @@ from torch import Tensor
 from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, Layer, flops, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.section import PLAIN_ATTENTION, Results, Section, clauses, join_names, size_plot
+from headwork.comparison.section import (
+    PLAIN_ATTENTION,
+    Results,
+    Section,
+    clauses,
+    join_names,
+    size_plot,
+    table,
+    words,
+)
 from headwork.comparison.timing import (
     InterleavedTimer,
     PowerLaw,
@@ -25,7 +34,7 @@ from headwork.comparison.timing import (
     fit_power_law,
     relative_times,
 )
-from headwork.documents import Figure, Table
+from headwork.documents import Figure
 from headwork.mechanisms import fused
 from headwork.mechanisms.kernels import Kernels
 from headwork.training.runs import threads
@@ -154,13 +163,8 @@ def saved_bytes(layer: Layer, n: int) -> int:
 def report(settings: Settings, results: Results) -> Section:
     names = settings.families
     rounds = results["complexity time by n"]["rounds"]
-    section = Section(
-        "complexity",
-        "Complexity",
-        f"One layer, forward pass, CPU time on one thread, best of up to {rounds} rounds taken in turns; "
-        f"against n at d = {WIDTH}, against d at n = {TOKENS:,}. Exponents are fitted over the {FIT_SIZES} "
-        "largest sizes.",
-    )
+    sizes = {"width": WIDTH, "tokens": TOKENS, "count": FIT_SIZES}
+    section = Section(**words("complexity/section", rounds=rounds, **sizes))
     section.add_cells("FLOPs, counted", {name: str(flops(name)) for name in names})
     exponents: dict[str, list[str]] = {name: [] for name in names}
     for variable in ("n", "d"):
@@ -170,14 +174,15 @@ def report(settings: Settings, results: Results) -> Section:
         texts = {name: law.describe(variable) for name, law in measured.items()}
         section.add_cells(f"time against {variable}", texts)
         section.add_sentence(_compare_growth(measured, counted, variable))
-        alt = f"time of a layer against {variable} on logarithmic scales"
-        caption = f"Exponents are fitted over the {FIT_SIZES} largest sizes, with their standard errors."
-        section.plots.append(Figure(time_figure(result, measured, variable), alt, caption))
+        figure = time_figure(result, measured, variable)
+        section.plots.append(Figure(figure, **words("complexity/time/figure", variable=variable, **sizes)))
         section.numbers[variable] = {name: vars(law) for name, law in measured.items()}
         for name in names:
             exponents[name] += [str(measured[name]), f"{counted[name]:.2f}"]
     section.verdict = growth_sentence(fit_times(results["complexity time by n"]))
-    section.tables.append(_work_table(exponents))
+    kinds = ((FAMILIES[name].description, str(flops(name)), flops(name).order()) for name in names)
+    rows = [(*kind, *exponents[name]) for kind, name in zip(kinds, names, strict=True)]
+    section.tables.append(table("complexity/work", rows))
     if "transformer" in names:
         _add_crossings(section, names, results)
     _add_memory(section, names, results["complexity memory"])
@@ -228,29 +233,12 @@ def _degree(law: PowerLaw) -> int:
     return degree if law.is_reliable and abs(law.exponent - degree) <= 2 * EXPONENT_TOLERANCE else 0
 
 
-def _work_table(exponents: Mapping[str, Sequence[str]]) -> Table:
-    rows = [
-        (FAMILIES[name].description, str(flops(name)), flops(name).order(), *fitted)
-        for name, fitted in exponents.items()
-    ]
-    headings = (f"exponent of {variable}, {of}" for variable in "nd" for of in ("time", "FLOPs"))
-    notes = [
-        "A multiply-add of a matrix product counts as two FLOPs; they are counted by running the definition "
-        "on shapes. Exponents of the FLOPs are fitted over the same sizes as those of the time, which are "
-        "given with their standard error."
-    ]
-    return Table(
-        "Work and time of one layer", ("layer", "FLOPs, counted", "grows as", *headings), rows, notes
-    )
-
-
 def time_figure(result: Any, laws: Mapping[str, PowerLaw], variable: str, *, wide: bool = False) -> Any:
     """Time against n or d on logarithmic scales, with the fitted exponents in the legend."""
-    fixed, xlabel = (f"d = {WIDTH}", "tokens n") if variable == "n" else (f"n = {TOKENS:,}", "width d")
-    title = f"Time of a layer against {variable}, {fixed}"
     labels = {name: f"{name}: {variable}^{law}" for name, law in laws.items()}
     lines = {name: (result["sizes"][name], values) for name, values in result["times"].items()}
-    return size_plot(lines, title, xlabel, "time (shortest = 1)", labels=labels, wide=wide)
+    axes = words(f"complexity/time/plot/{variable}", width=WIDTH, tokens=TOKENS)
+    return size_plot(lines, **axes, labels=labels, wide=wide)
 
 
 def _add_crossings(section: Section, names: Sequence[str], results: Results) -> None:
@@ -268,8 +256,7 @@ def _add_crossings(section: Section, names: Sequence[str], results: Results) -> 
         counts = ([flops_at(x, n, WIDTH) for n in lengths] for x in ("transformer", name))
         rows.append((f"attention slower than {name}, d = {WIDTH}", crossing_size(lengths, *counts), measured))
     texts: list[tuple[Any, ...]] = [(label, *map(format_crossing, sizes)) for label, *sizes in rows]
-    columns = ("crossing", "from n, by FLOPs", "from n, measured")
-    section.tables.append(Table("Where the curves cross", columns, texts))
+    section.tables.append(table("complexity/crossings", texts))
     section.add_sentence(_crossing_sentence(crossings))
     section.numbers["crossing"] = {str(d): n if 0 < n < math.inf else None for d, n in crossings.items()}
 
@@ -296,13 +283,8 @@ def _add_memory(section: Section, names: Sequence[str], result: Any) -> None:
         for name, values in result["bytes"].items()
     }
     labels = {name: f"{name}: n^{law.exponent:.2f}" for name, law in laws.items()}
-    title = "Saved for the backward pass"
-    figure = size_plot(lines, title, "tokens n", "bytes per token", labels=labels)
-    caption = (
-        "Everything autograd saves in a forward pass, divided by n: level lines grow linearly, rising ones "
-        "faster. The exponents are those of the total, not of the bytes per token."
-    )
-    section.plots.append(Figure(figure, "memory of a layer against n", caption))
+    figure = size_plot(lines, **words("complexity/memory/plot"), labels=labels)
+    section.plots.append(Figure(figure, **words("complexity/memory/figure")))
     section.add_sentence(memory_sentence(laws))
     section.numbers["memory"] = {name: law.exponent for name, law in laws.items()}
 

@@ -14,11 +14,11 @@ from headwork.comparison.accuracy import changes_sentence, leaders_sentence, mea
 from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, CountedKernels, Layer, flops
 from headwork.comparison.inductive_bias import circular_convolution_error, train_on_images
-from headwork.documents import Table
+from headwork.comparison.section import table, words
 
 TIMED_FAMILIES, LENGTHS = ("cnn", "lstm", "transformer", "linear"), (1024, 2048, 4096, 8192, 16384)
 GAP, STEPS, IMAGES = 24, 100, 250
-SEE_ALSO = "The whole comparison, with more sizes and plots: headwork compare."
+SEE_ALSO = words("excerpts/see_also")
 
 
 def torch_flops(name: str, n: int, d: int) -> int:
@@ -47,13 +47,9 @@ def work_and_time() -> list[Any]:
     rows = [
         (name, str(flops(name)), str(laws[name]) if name in laws else "", str(chains[name])) for name in names
     ]
-    notes = [
-        f"One layer, forward pass, one thread, d = {complexity.WIDTH}, the four largest n up to "
-        f"{LENGTHS[-1]:,}. The chain is the number of operations that must run one after another."
-    ]
-    columns = ("family", "FLOPs, counted", "exponent of n, time", "longest chain")
+    measured = table("excerpts/work", rows, width=complexity.WIDTH, longest=LENGTHS[-1])
     figure = complexity.time_figure(measure_times(), laws, "n", wide=True)
-    return [Table("Measured", columns, rows, notes), complexity.growth_sentence(laws), figure, SEE_ALSO]
+    return [measured, complexity.growth_sentence(laws), figure, SEE_ALSO]
 
 
 def attention_time() -> list[Any]:
@@ -74,17 +70,13 @@ def recall_over_a_gap() -> list[Any]:
         result = long_range.train_on_gap(name, GAP, 0, steps=STEPS, parameters=parameters)
         accuracies[name] = mean_accuracy([result["accuracy"]], long_range.TEST_SEQUENCES)
         rows.append((name, f"{result['before'][0] / result['before'][-2]:.2g}", str(accuracies[name])))
-    notes = [
-        f"Equal parameters within 5%, {STEPS} training steps, seed 0; chance is {long_range.CHANCE:.0%}. The "
-        "gradient of the last output at the first token is divided by that at the token just before the last."
-    ]
-    columns = ("family", "gradient at the first token, untrained", f"accuracy after a gap of {GAP}")
+    measured = table("excerpts/gap", rows, gap=GAP, steps=STEPS, chance=long_range.CHANCE)
     sentence = (
         f"With this budget, at predicting the first of {GAP + 1} symbols, {leaders_sentence(accuracies)}."
     )
     sweep = long_range.sweep_recurrent_weight((0.8, 0.9, 1.0, 1.1, 1.2), 50)
     figure = long_range.recurrent_weight_plot(sweep, wide=True)
-    return [Table(f"A gap of {GAP}, measured", columns, rows, notes), sentence, figure, SEE_ALSO]
+    return [measured, sentence, figure, SEE_ALSO]
 
 
 def image_shifts() -> list[Any]:
@@ -101,10 +93,5 @@ def image_shifts() -> list[Any]:
     for name, result in results.items():
         errors = (f"{result[f'error {when}']:.2f}" for when in ("before", "after"))
         rows.append((name, *errors, str(accuracies[name]), str(shifted[name])))
-    notes = [
-        f"{IMAGES} of the built-in digits, {STEPS} steps, seed 0, equal parameters within 5%. Error 0: the "
-        "output shifts with the image; 1: the outputs are unrelated. Lower: shifted down by 2 rows."
-    ]
-    columns = ("family", "equivariance error, untrained", "trained", "accuracy", "accuracy when lower")
-    table = Table("A shift by 2 rows, measured", columns, rows, notes)
-    return [table, f"Two rows lower, {changes_sentence(accuracies, shifted)}.", SEE_ALSO]
+    measured = table("excerpts/shift", rows, images=IMAGES, steps=STEPS)
+    return [measured, f"Two rows lower, {changes_sentence(accuracies, shifted)}.", SEE_ALSO]

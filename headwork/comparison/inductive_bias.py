@@ -24,7 +24,7 @@ from headwork.comparison.accuracy import Accuracy, changes_sentence, leaders_sen
 from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.section import Results, Section, clauses, dodge_factor, on_scale
+from headwork.comparison.section import Results, Section, clauses, dodge_factor, on_scale, words
 from headwork.data import Images, load_images
 from headwork.data.splits import permutation
 from headwork.documents import Figure
@@ -217,12 +217,9 @@ def report(settings: Settings, results: Results) -> Section:
     largest = runs(task.counts[-1])
     tested = largest[names[0]][0]["tested"]
     sizes = [by_seed[0]["parameters"] for by_seed in largest.values()]
-    section = Section(
-        "bias",
-        "Inductive bias",
-        f"{task.data} on {task.image} x {task.image} with a margin of {task.margin}: "
-        f"{settings.describe_training('images', sizes)}; {tested:,} test images; chance is {CHANCE:.0%}.",
-    )
+    values: dict[str, Any] = {"data": task.data, "side": task.image, "margin": task.margin, "tested": tested}
+    training = settings.describe_training("images", sizes)
+    section = Section(**words("bias/section", training=training, chance=CHANCE, **values))
     accuracies = {count: mean_accuracies(runs(count), tested) for count in task.counts}
     shifted = mean_accuracies(largest, tested, "shifted")
     shuffled = mean_accuracies(runs(task.counts[-1], shuffle=True), tested)
@@ -285,11 +282,9 @@ def _equivariance_sentence(errors: Mapping[str, Mapping[str, float]], circular: 
 
 
 def _plot(accuracies: accuracy.BySize, shuffled: Mapping[str, Accuracy], data: str) -> Figure:
-    title = f"Accuracy by training images ({data})"
-    figure, axes, margins = accuracy.plot_by_size(accuracies, CHANCE, title, "training images")
+    figure, axes, margins = accuracy.plot_by_size(accuracies, CHANCE, **words("bias/plot", data=data))
     for index, (name, one) in enumerate(shuffled.items()):
         x = max(accuracies) * 1.7 * dodge_factor(index, len(shuffled))
         style = {**FAMILIES[name].style, "linestyle": "", "markerfacecolor": "white", "markersize": 6}
         axes.plot([x], [100 * one.value], **style)
-    caption = f"{margins} Hollow markers on the right: all pixels shuffled."
-    return Figure(figure, "accuracy against the number of training images", caption)
+    return Figure(figure, **words("bias/figure", margins=margins))

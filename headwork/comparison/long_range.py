@@ -23,8 +23,18 @@ from headwork.comparison.accuracy import Accuracy, BySize
 from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_with_parameters, parameter_count
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.section import Results, Section, add_legend, clauses, draw_line, new_panel, on_scale
-from headwork.documents import Figure, Table
+from headwork.comparison.section import (
+    Results,
+    Section,
+    add_legend,
+    clauses,
+    draw_line,
+    new_panel,
+    on_scale,
+    table,
+    words,
+)
+from headwork.documents import Figure
 from headwork.mechanisms import recurrence
 from headwork.mechanisms.configs import TransformerConfig
 from headwork.mechanisms.fused import FUSED
@@ -205,12 +215,8 @@ def _first_to_last_gradient(inputs: Tensor, W_h: Tensor, activation: Literal["li
 def report(settings: Settings, results: Results) -> Section:
     names, seeds, gaps = settings.families, settings.seeds, GAPS[settings.full]
     counts = [results[measurement_name(name, gaps[0], seeds[0])]["parameters"] for name in names]
-    section = Section(
-        "long-range",
-        "Long range",
-        f"{settings.describe_training('sequences', counts)}; {TEST_SEQUENCES:,} test sequences per seed; "
-        f"chance is {CHANCE:.0%}.",
-    )
+    training = settings.describe_training("sequences", counts)
+    section = Section(**words("long-range/section", training=training, tested=TEST_SEQUENCES, chance=CHANCE))
     accuracies = {}
     for gap in gaps:
         runs = settings.results_by_family(results, partial(measurement_name, gap=gap))
@@ -221,10 +227,9 @@ def report(settings: Settings, results: Results) -> Section:
     if not section.verdict:
         section.verdict = reach_sentence(accuracies)
         section.add_sentence(claim_sentence(accuracies))
-        title, xlabel = "Predicting the first symbol after a gap", "gap (symbols in between)"
-        figure, _, margins = accuracy.plot_by_size(accuracies, CHANCE, title, xlabel)
-        caption = f"{margins} Markers of one gap stand side by side."
-        section.plots.append(Figure(figure, "accuracy against the gap", caption))
+        axes = words("long-range/accuracy/plot")
+        figure, _, margins = accuracy.plot_by_size(accuracies, CHANCE, **axes)
+        section.plots.append(Figure(figure, **words("long-range/accuracy/figure", margins=margins)))
     norms = {name: results[measurement_name(name, gaps[-1], seeds[0])] for name in names}
     _add_gradients(section, norms, gaps[-1])
     _add_recurrent_weight(section, results["long-range recurrent weight"])
@@ -277,8 +282,7 @@ def _add_gradients(section: Section, results: Mapping[str, Any], gap: int) -> No
             f"gradient decay per position, {state.lower()}", decays[when], _format_decay, json_name
         )
         figure = _gradient_plot(norms, gap, state)
-        caption = "Where a line ends, the gradient is zero or below the axis."
-        section.plots.append(Figure(figure, f"gradient norm by distance, {state.lower()}", caption))
+        section.plots.append(Figure(figure, **words("long-range/gradient/figure", when=state.lower())))
         section.add_sentence(decay_sentence(norms, gap, state))
     for name, result in results.items():
         if result["after"][0] == 0:
@@ -295,8 +299,7 @@ def _format_decay(decay: float | None) -> str:
 
 
 def _gradient_plot(norms: Mapping[str, Sequence[float]], gap: int, state: str) -> Any:
-    title, xlabel = f"{state}: gradient by distance, gap {gap}", "positions before the last token"
-    figure, axes = new_panel(title, xlabel, "gradient norm (1 position before = 1)", log="y")
+    figure, axes = new_panel(**words("long-range/gradient/plot", state=state, gap=gap), log="y")
     for index, (name, values) in enumerate(norms.items()):
         relative = np.array(values[-2::-1]) / values[-2]
         visible = relative > 1e-20
@@ -332,8 +335,7 @@ def decay_sentence(norms: Mapping[str, Sequence[float]], gap: int, state: str) -
 def recurrent_weight_plot(result: Any, *, wide: bool = False) -> Any:
     """The gradient against the recurrent weight: measured, and the power law of the linear case."""
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
-    title, xlabel = f"Recurrent weight through 1, {steps} steps", "recurrent weight w (W_h = w Q)"
-    figure, axes = new_panel(title, xlabel, "gradient, last state by first input", log="y", wide=wide)
+    figure, axes = new_panel(**words("long-range/weight/plot", steps=steps), log="y", wide=wide)
     power = [w ** (steps - 1) for w in weights]
     axes.plot(weights, power, color="#777777", linewidth=3, alpha=0.5, label=f"w^{steps - 1}")
     draw_line(axes, "lstm", (weights, norms["linear"]), "linear states, measured", linestyle="")
@@ -344,17 +346,13 @@ def recurrent_weight_plot(result: Any, *, wide: bool = False) -> Any:
 
 def _add_recurrent_weight(section: Section, result: Any) -> None:
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
-    caption = f"A plain recurrence of state width {STATE_WIDTH}; its recurrent matrix is w times a rotation."
-    section.plots.append(
-        Figure(recurrent_weight_plot(result), "gradient against the recurrent weight", caption)
-    )
+    about = words("long-range/weight/figure", width=STATE_WIDTH)
+    section.plots.append(Figure(recurrent_weight_plot(result), **about))
     rows = [
         (f"{w:g}", f"{w ** (steps - 1):.3g}", f"{linear:.3g}", f"{tanh:.3g}")
         for w, linear, tanh in zip(weights, norms["linear"], norms["tanh"], strict=True)
     ]
-    columns = ("w", f"w^{steps - 1}", "linear, measured", "tanh, measured")
-    title = f"Gradient of the last state with respect to the first of {steps} inputs"
-    section.tables.append(Table(title, columns, rows))
+    section.tables.append(table("long-range/weight/table", rows, steps=steps, power=steps - 1))
     low, one, high = (norms["linear"][weights.index(w)] for w in (weights[0], 1.0, weights[-1]))
     with_tanh = norms["tanh"][-1]
     section.add_sentence(

@@ -16,7 +16,7 @@ from torch import Tensor
 from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, Layer, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.section import Results, Section, clauses, format_ratio, on_scale, size_plot
+from headwork.comparison.section import Results, Section, clauses, format_ratio, on_scale, size_plot, words
 from headwork.comparison.timing import InterleavedTimer, cores, load_average, relative_times
 from headwork.documents import Figure, Table
 from headwork.mechanisms.kernels import Kernels
@@ -113,15 +113,10 @@ def time_threads(families: Sequence[str], count: int) -> dict[str, Any]:
 def report(settings: Settings, results: Results) -> Section:
     names, count = settings.families, cores()
     same, threaded = results["parallelism same tokens"], results["parallelism threads"]
-    section = Section(
-        "parallelism",
-        "Parallelism",
-        f"The longest chain of the plain definition; {TOKENS:,} tokens of width {WIDTH} in sequences of "
-        f"{LENGTHS[0]} to {LENGTHS[-1]:,} on {count} threads; n = {THREADS_N:,}, d = {THREADS_D} on 1 and on "
-        f"{count} threads. Forward pass, best of several rounds taken in turns.",
-    )
-    chains = chain_formulas(results["parallelism chain"])
     first, last = same["lengths"][0], same["lengths"][-1]
+    sizes = {"tokens": TOKENS, "width": WIDTH, "first": first, "last": last, "n": THREADS_N, "d": THREADS_D}
+    section = Section(**words("parallelism/section", count=count, **sizes))
+    chains = chain_formulas(results["parallelism chain"])
     ratios = {name: [value / values[0] for value in values] for name, values in same["times"].items()}
     per_token = {name: values[-1] for name, values in ratios.items()}
     flops_per_token = {name: [flops_at(name, n, WIDTH) / n for n in (first, last)] for name in names}
@@ -145,13 +140,10 @@ def report(settings: Settings, results: Results) -> Section:
         section.add_sentence("Only one core is available here, so there is no speed-up to measure.")
     columns = ("family", "longest chain", *(f"time per token, n = {n:,}" for n in same["lengths"]))
     rows = [(name, str(chains[name]), *map(format_ratio, ratios[name])) for name in names]
-    notes = [f"Times are ratios to n = {first}."]
-    section.tables.append(Table("The same tokens in longer sequences", columns, rows, notes))
-    title, ylabel = f"{TOKENS:,} tokens in longer sequences", f"time per token (n = {first} is 1)"
+    section.tables.append(Table(**words("parallelism/lengths", first=first), columns=columns, rows=rows))
     lines = {name: (same["lengths"], values) for name, values in ratios.items()}
-    figure = size_plot(lines, title, "tokens n per sequence", ylabel)
-    caption = "The number of tokens is constant; only the length of the sequences grows."
-    section.plots.append(Figure(figure, "time per token against the length of the sequences", caption))
+    figure = size_plot(lines, **words("parallelism/plot", **sizes))
+    section.plots.append(Figure(figure, **words("parallelism/figure")))
     section.numbers = {
         "chain": {
             name: {"fixed": float(chain.coefficient()), "each token": _slope(chain)}
