@@ -16,7 +16,7 @@ from headwork.construct.certificate import ContentReadingHeads, ScoredHead
 from headwork.construct.construction import Construction
 from headwork.construct.copying import copy
 from headwork.construct.head_search import TOLERANCE, HeadSearch
-from headwork.construct.targets import TARGETS, Impossible, NotFound, check_integer
+from headwork.construct.targets import TARGETS, WORDS, Impossible, NotFound, check_integer
 from headwork.documents import Document, Item, Items
 from headwork.errors import InputError, TooLarge, check_known, unknown_name
 from headwork.mechanisms import attention
@@ -222,40 +222,36 @@ class HeadBuilder(HeadSearch):
         self, beta: float, heads: list[ScoredHead], readers: list[ContentReadingHeads]
     ) -> tuple[str, str]:
         """beta in closed form where there is one, and why it is the smallest."""
+        why = WORDS["beta"]
         if len(heads) > 1 or readers:
-            return "", "found by bisection from above; a smaller one is not ruled out, as heads can cancel"
+            return "", why["several"]
         S, F, head = heads[0].beta_scores, heads[0].fixed_scores, heads[0].head
         if not S.any():
-            return "", "the scores need no sharpening"
+            return "", why["flat"]
         if self.positions != "one-hot" or self.tolerance is None or F.any() or heads[0].remark:
-            return "", "the smallest for these matrices: the error of one head falls as beta grows"
+            return "", why["falls"]
         r, c, tolerance = (Fraction(str(x)) for x in (self.norm, abs(head.coefficient), self.tolerance))
         fewest = int(S.sum(axis=1).min())
         exact = Fraction(self.target.tokens - fewest, fewest) * (2 * r * c / tolerance - 1)
         closed = "0" if beta == 0 else ""
         if exact > 1 and len(str(exact)) < 40 and beta > 1:
             closed = f"ln({exact})"
-        return closed, "the smallest: 2 r p <= tolerance with the leak p = (n-m)/(m e^beta + n - m)"
+        return closed, why["exact"]
 
     def _remarks(self, heads: list[ScoredHead], readers: list[ContentReadingHeads]) -> Iterator[str]:
+        words, width = WORDS["remarks"], self.target.head_width
         if heads[0].remark:
             yield heads[0].remark
-        elif self.target.head_width is not None and self.positions == "one-hot":
+        elif width is not None and self.positions == "one-hot":
             zeros = " and the zeros" if np.any(self.matrix == 0) else ""
-            yield (
-                f"the row-centred scores have rank {self.rank()}; the head's width allows "
-                f"{self.target.head_width}: exact except for rounding{zeros}"
-            )
+            yield words["rank"].format(rank=self.rank(), width=width, zeros=zeros)
         if np.any(self.matrix == 0) and codes.target_scores(heads[0].head)[0].any():
             default = f", here to {TOLERANCE:g}, the default" if self.tolerance is None else ""
-            yield f"exact zeros need beta = ∞ or a mask: softmax alone only approaches them{default}"
+            yield words["zeros"].format(default=default)
         if self.positions == "rotary":
-            yield "queries and keys are made from a constant 1 after the content and rotated by position"
+            yield words["rotary"]
         if readers:
-            yield (
-                f"beyond the ends, heads 0 to {len(heads) - 1} take the token itself; the others read its "
-                "content in their scores and take that away again (two keys move apart, tanh z is nearly z)"
-            )
+            yield words["readers"].format(last=len(heads) - 1)
 
     def _perturb(self, result: Construction, delta: float) -> certificate.Perturbation:
         """The worst move of one key, and its measured effect through our attention."""

@@ -8,13 +8,14 @@ import numpy as np
 
 from headwork.construct.certificate import Perturbation
 from headwork.construct.position_codes import BASE, rotate
-from headwork.construct.targets import Array
+from headwork.construct.targets import WORDS, Array
 from headwork.documents import Document, Renderable, Table
 from headwork.errors import InputError
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 from headwork.readings import Trace, explain
 
+SETTING = WORDS["setting"]
 MATRICES = ("W_q", "W_k", "W_v", "W_o")
 CERTIFICATE = (
     *("beta", "beta_exact", "beta_why", "heads", "norm", "norm_exact", "tolerance", "relative"),
@@ -180,17 +181,12 @@ class Construction(Renderable):
             return Document(f"{self.target}: {verdict}", (self.reason,), data=self.as_data)
         parts: list[Any] = [self._setting(), self._certificate()]
         if (move := self.perturbation) is not None:
-            parts.append(
-                f"If a key is moved by {move.delta:g}: over all inputs an output changes by at most 2 r c "
-                f"tanh(beta |q| delta / 4) = {move.bound:.4g}, where c is the head's factor in W_o"
-                f"{' (1 for r where values read positions)' if self._reads_content else ''}. Here the "
-                f"largest change comes from key {move.key} of head {move.head}: output {move.query} changes "
-                f"by {move.change:.4g} (measured {move.measured:.4g})."
-            )
+            reads = " (1 for r where values read positions)" if self._reads_content else ""
+            parts.append(SETTING["perturbation"].format(reads=reads, **vars(move)))
         if not self.relative:
             worst = self.worst_content[:, 0]
             numbers = " ".join(f"{x:.4g}" for x in worst[:16]) + (" ..." if len(worst) > 16 else "")
-            parts.append(f"The worst input (first column of the content, the others are 0): {numbers}")
+            parts.append(SETTING["worst"].format(numbers=numbers))
         several = " W_q, W_k and W_v hold the heads one below another, W_o side by side."
         example = f"An example{', head 0' if self.rotary else ''}.{several if self.heads > 1 else ''}"
         return Document(self.target, (*parts, example, self.trace()), data=self.as_data)
@@ -202,18 +198,12 @@ class Construction(Renderable):
 
     def _setting(self) -> str:
         if self.relative:
-            return (
-                "q = k = v = x, without positions; the tokens are sums of orthogonal vectors of norm r. The "
-                "error is the largest l2 error of an output row, divided by r."
-            )
+            return str(SETTING["relative"])
         width = self.positions.shape[1]
         codes = f"position codes of width {width}" if width else "no positions"
-        return (
-            f"{self.tokens} tokens; a row is [content, positions]: content of width "
-            f"{self.worst_content.shape[1]} and l2 norm at most r = {self.norm:.6g}, then "
-            f"{'a constant 1, with rotary positions' if self.rotary else codes}. The error is the largest "
-            "l2 error of an output row. Weights apply as W x; beta is not folded into them."
-        )
+        codes = "a constant 1, with rotary positions" if self.rotary else codes
+        sizes = {"tokens": self.tokens, "width": self.worst_content.shape[1], "norm": self.norm}
+        return str(SETTING["rows"].format(codes=codes, **sizes))
 
     def _certificate(self) -> Table:
         """What is proved and what was measured, in numbers; sentences go below."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from headwork.construct.certificate import UNIT_ROUNDOFF, ToleranceTooSmall
 from headwork.construct.construction import MATRICES, Construction
-from headwork.construct.targets import check_integer
+from headwork.construct.targets import WORDS, check_integer
 
 HAND_OUT_TOKENS = ((0, 1, 0, 1), (1, 0, 0, 0), (0, 1, 1, 0))  # x1 = d+b, x2 = a, x3 = c+b over a, b, c, d
 
@@ -66,7 +66,7 @@ def copy(*, tolerance: float, tokens: Any = None) -> Construction:
         positions=np.zeros((n, 0)),
         beta=1.0,
         beta_exact="1",
-        beta_why="fixed at 1: the norm does its work",
+        beta_why=WORDS["beta"]["copy"],
         norm=norm,
         norm_exact=norm_exact,
         tolerance=tolerance,

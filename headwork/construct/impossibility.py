@@ -22,8 +22,9 @@ from dataclasses import replace
 import numpy as np
 
 from headwork.construct.head_search import HeadSearch
-from headwork.construct.targets import Impossible, Target
+from headwork.construct.targets import WORDS, Impossible, Target
 
+REASONS = WORDS["impossible"]
 ROW_SUM_TOLERANCE = 1e-9  # how far the sum of a typed row may miss 1 by rounding
 
 
@@ -38,16 +39,8 @@ def as_softmax_weights(target: Target, tolerance: float | None, norm: float) -> 
         i = int(np.argmax(missed))
         if negative[i].any():
             j = int(np.argmax(negative[i]))
-            raise Impossible(
-                f"negative weights in one head: entry [{i},{j}] is {A[i, j]:g}, but softmax weights are "
-                "exponentials over their sum, so they are positive. Two heads can do it: the positive part "
-                "less the negative part, scaled by W_o."
-            )
-        raise Impossible(
-            f"rows that do not sum to 1: row {i} sums to {A[i].sum():.6g}, but softmax divides by the sum of "
-            "its row, so whatever the scores are each row sums to 1. Divide the row by its sum, or scale "
-            "all rows alike by W_o."
-        )
+            raise Impossible(REASONS["negative"].format(row=i, column=j, entry=A[i, j]))
+        raise Impossible(REASONS["sums"].format(row=i, total=A[i].sum()))
     weights = np.maximum(A, 0) / positive[:, None] if missed.max() > ROW_SUM_TOLERANCE else A
     return replace(target, heads=(replace(head, weights=weights),), requested=A)
 
@@ -62,11 +55,7 @@ def check(search: HeadSearch, max_heads: int | None) -> None:
     spread = largest.max(axis=1) - smallest.min(axis=1) if count > 2 else 0.0 * sums
     low, high = int(np.argmin(sums)), int(np.argmax(sums))
     if positions == "none" and max(spread.max(), np.ptp(sums) / 2) > allowed:
-        raise Impossible(
-            "no positions: attention without positions commutes with every permutation: permute the tokens, "
-            "and the outputs are permuted alike. This target tells positions apart, so such heads cannot do "
-            "it. Give the tokens positions."
-        )
+        raise Impossible(REASONS["no_positions"])
     rest, share = np.where(own, 0.0, M).sum(axis=1), max(count - 1, 1) / count
     least = max(sums.max() - allowed, (rest.max() - allowed) / share)
     if (
@@ -74,23 +63,10 @@ def check(search: HeadSearch, max_heads: int | None) -> None:
         and count > 1
         and least > min(sums.min() + allowed, (rest.min() + allowed) / share)
     ):
-        raise Impossible(
-            "no positions: a token of content 0 has score 0 with every key, so the heads give it the plain "
-            "mean of the values, with the factors that they also give to tokens that are all alike; this "
-            "target asks for something else. Give the tokens positions."
-        )
+        raise Impossible(REASONS["plain_mean"])
     if positions == "rotary" and np.ptp(sums) > 2 * allowed:
-        raise Impossible(
-            "rotary positions turn queries and keys, not values: give every token the same content, and each "
-            f"head returns the same row for every query. Here row {queries[low]} sums to {sums[low]:g} and "
-            f"row {queries[high]} to {sums[high]:g}. Use positions that values can read (one-hot, "
-            "sinusoidal, grid), or other ends."
-        )
+        rows = {"low": queries[low], "low_sum": sums[low], "high": queries[high], "high_sum": sums[high]}
+        raise Impossible(REASONS["rotary"].format(**rows))
     both = (largest.max(axis=1) > allowed) & (smallest.min(axis=1) < -allowed)
     if max_heads == 1 and search.width >= (3 if positions == "rotary" else 2) and both.any():
-        raise Impossible(
-            f"negative weights in one head: output {queries[np.argmax(both)]} adds one token and subtracts "
-            "another. Softmax weights are positive, and W_o scales all of a head alike. (Nor can its scores "
-            "help: across the one direction of a key's content that they see, that content enters with its "
-            "weight alone.) Allow two heads: one for each sign."
-        )
+        raise Impossible(REASONS["both_signs"].format(query=queries[np.argmax(both)]))

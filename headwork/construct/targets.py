@@ -19,11 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.errors import HeadworkError, InputError, TooLarge, check_known, format_shape
+from headwork.files import load_package_toml
 from headwork.numbers.parsing import read_tensor
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 MAX_TOKENS = 512
+WORDS = load_package_toml(__file__, "words.toml")
 END_MODES = ("clamp", "wrap", "zero", "none")
 END_DESCRIPTIONS = {
     "wrap": "wrapped around",
