@@ -18,32 +18,17 @@ A2: dict[str, Any] = {
 
 def a1(solution: Solution) -> None:
     ledger = solution.show(sizes.patches(image=224, patch=16))
-    solution.check("patches along each side", ledger["side"], 14)
-    solution.check("patches", ledger["patches"], 196)
-    solution.check("tokens with a class token", ledger["tokens"], 197)
+    solution.check_values(ledger)
 
 
 def a2(solution: Solution) -> None:
     trace = solution.show(explain("self-attention", exact=True, **A2))
-    weights, output = trace["weights"].exact, trace["output"].exact
-    solution.check("queries", trace["query"], "1 2; 2 0; 0 1; 1 1")
-    solution.check("keys", trace["key"], "1 0; 2 0; 0 0; 1 0")
-    solution.check("values", trace["value"], "0 2; 0 0; 0 1; 0 1")
-    solution.check("scores", trace["scores"], "1 2 0 1; 2 4 0 2; 0 0 0 0; 1 2 0 1")
-    first = "e/(e+1)^2, e^2/(e+1)^2, 1/(e+1)^2, e/(e+1)^2"
-    solution.check("weights, row 0", weights[0], first)
-    solution.check("weights, row 0, four digits", weights[0], "0.1966 0.5344 0.0723 0.1966", rounded=4)
-    solution.check("weights, row 3", weights[3], first)
-    solution.check("weights, row 1, four digits", weights[1], "0.1050 0.7758 0.0142 0.1050", rounded=4)
-    solution.check("weights, row 2", weights[2], "1/4 1/4 1/4 1/4")
+    solution.check_values(trace, "weights")
     for beta in ("0", "1/10", "10", "oo"):
         tied = explain("self-attention", exact=True, **{**A2, "beta": beta})["weights"].exact
         solution.check(f"weights, row 2, at beta = {beta.replace('oo', '∞')}", tied[2], "1/4 1/4 1/4 1/4")
     solution.say("Ties never sharpen: row 2 has four equal scores, so its weights are 1/4 at every beta.")
-    solution.check("outputs", output, "0, (3*e+1)/(e+1)^2; 0, (3*e^2+1)/(e^2+1)^2; 0, 1; 0, (3*e+1)/(e+1)^2")
-    solution.check(
-        "outputs, second coordinate, four digits", output[:, 1], "0.6622 0.3292 1.0000 0.6622", rounded=4
-    )
+    solution.check_values(trace, "outputs")
     rounded = [[round(float(x), 4) for x in row] for row in trace["weights"].values.tolist()]
     early = trace.what_if("weights", rounded)["output"].values[0][1:]
     solution.check("output 0 from weights rounded to four digits", early, "0.6621", rounded=4)

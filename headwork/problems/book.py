@@ -4,7 +4,8 @@ An entry is a function that fills a ``Solution``: it shows traces and tables, ex
 checks each value against the correct one. The checks are the golden tests at the same time.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
@@ -64,6 +65,7 @@ class Solution:
     findings: list[CheckedValue] = field(default_factory=list)
     answer: str = ""
     why: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)  # the correct ones, from book.toml
 
     @property
     def short_answer(self) -> str:
@@ -90,10 +92,16 @@ class Solution:
         self.parts += [part.title, *part.parts] if isinstance(part, Document) else [part]
         return part
 
+    def check_values(self, part: Any, group: str = "") -> None:
+        """Compare steps of a trace or facts of a ledger with the correct values of the book."""
+        values = self.values[group] if group else self.values
+        for label, (place, correct, *digits) in values.items():
+            expected = tuple(correct) if isinstance(correct, list) else correct
+            self.check(label, _value_at(part, place), expected, rounded=digits[0] if digits else -1)
+
     def check(self, label: str, ours: Any, expected: Any, *, rounded: int = -1) -> None:
         """Compare with the correct value: exactly, to ``TOLERANCE`` in decimals, or to so many digits."""
-        if isinstance(ours, TraceValue):
-            ours = ours.values if ours.exact is None else ours.exact
+        ours = _numbers(ours)
         several = isinstance(ours, (tuple, list))
         if several or ours is None or isinstance(ours, (str, bool, int)):
             right, text = ours == expected, f"[{', '.join(map(str, ours))}]" if several else cell_text(ours)
@@ -107,6 +115,21 @@ class Solution:
     def confirm(self, label: str, fact: Any) -> None:
         """Check a fact that the label states."""
         self.check(label, bool(fact), True)
+
+
+def _numbers(value: Any) -> Any:
+    """Of a step its numbers, exact where there are such."""
+    if not isinstance(value, TraceValue):
+        return value
+    return value.values if value.exact is None else value.exact
+
+
+def _value_at(part: Any, place: str) -> Any:
+    """A step or a fact by its place in a trace or ledger: ``weights``, ``output[:,1]``, ``matrix.shape``."""
+    name, shape, index = re.findall(r"([^.[]+)(\.shape)?(?:\[(.+)\])?", place)[0]
+    value = part[name].shape if shape else _numbers(part[name])
+    keys = [slice(None) if key == ":" else int(key) for key in index.split(",") if key]
+    return value[tuple(keys) if len(keys) > 1 else keys[0]] if keys else value
 
 
 def tensor(rows: Any) -> HandTensor:
@@ -171,9 +194,9 @@ class Problem:
     fill: Callable[[Solution], None]
 
     def solve(self) -> Solution:
-        solution = Solution()
+        words = book_texts()[self.slug]
+        solution = Solution(values=words.get("values", {}))
         self.fill(solution)
-        words = book_texts().get(self.slug, {})
         solution.answer, solution.why = (_one_line(words.get(name, "")) for name in ("answer", "why"))
         for i, finding in enumerate(solution.findings):
             published, why = words.get("errors", {}).get(finding.label, ("", ""))

@@ -61,23 +61,12 @@ def c1(solution: Solution) -> None:
 
 def c2(solution: Solution) -> None:
     ledger = solution.show(sizes.attention_ledger(batch=1, tokens=5, width=768, heads=12))
-    for row, label, shape in (
-        ("tokens", "tokens", (1, 5, 768)),
-        ("query", "queries", (1, 5, 12, 64)),
-        ("key", "keys", (1, 5, 12, 64)),
-        ("value", "values", (1, 5, 12, 64)),
-        ("weights", "attention matrices", (1, 12, 5, 5)),
-        ("per head", "per-head outputs", (1, 5, 12, 64)),
-        ("joined", "joined", (1, 5, 768)),
-    ):
-        solution.check(label, ledger[row], shape)
+    solution.check_values(ledger)
 
 
 def c3(solution: Solution) -> None:
     ledger = solution.show(sizes.attention_ledger(tokens=6, width=768, tokens_as="columns"))
-    for name in ("query", "key", "value", "output"):
-        solution.check(name, ledger[name], (768, 6))
-    solution.check("scores K^T Q", ledger["scores"], (6, 6))
+    solution.check_values(ledger)
     weights: dict[str, Any] = {"W_q": "1 2; 0 1", "W_v": "1 1; 0 2"}
     rows = explain("self-attention", tokens="1 2; 2 0; 0 1", **weights)
     columns = solution.show(explain("self-attention", tokens="1 2 0; 2 0 1", tokens_as="columns", **weights))
@@ -92,15 +81,11 @@ def c4(solution: Solution) -> None:
     alone = explain("feed-forward", tokens="[[2, 0]]", exact=True, **weights)["output"].exact
     solution.check("a token gives the same output alone as among others", alone[0], trace["output"].exact[1])
     normal = solution.show(explain("layer-normalisation", tokens="[[1, 2, 3, 6]]", exact=True))
-    solution.check("mean", normal["mean"], "[[3]]")
-    solution.check("standard deviation (population)", normal["deviation"], "[[sqrt(14)/2]]")
-    solution.check("normalised", normal["output"], "[[-4/sqrt(14), -2/sqrt(14), 0, 6/sqrt(14)]]")
+    solution.check_values(normal, "normalised")
     masked = explain("self-attention", tokens="1 2; 2 0; 0 1", mask="causal", exact=True)
     solution.check("masked decoding: no weight on later tokens", masked["weights"].exact[0], "1 0 0")
     whole = solution.show(sizes.transformer(vocabulary=37_000))
-    without = whole["parameters without the vocabulary"]
-    solution.check("parameters of 6 + 6 layers with biases, without the vocabulary", without, 44_138_496)
-    solution.check("with one shared vocabulary of 37,000", whole["parameters"], 63_082_496)
+    solution.check_values(whole, "counted")
 
 
 def c5(solution: Solution) -> None:
