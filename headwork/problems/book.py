@@ -194,7 +194,7 @@ class Problem:
     fill: Callable[[Solution], None]
 
     def solve(self) -> Solution:
-        words = book_texts()[self.slug]
+        words = book_texts().get(self.slug, {})
         solution = Solution(values=words.get("values", {}))
         self.fill(solution)
         solution.answer, solution.why = (_one_line(words.get(name, "")) for name in ("answer", "why"))
