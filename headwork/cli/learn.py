@@ -94,7 +94,7 @@ def _train_digits(folder: Path) -> Any:
     if find_spec("torch") is None:
         print('\nNo model was trained: torch is not installed. Try pip install ".[train]".')
         return None
-    from headwork.inspection.digits import train_digits
+    from headwork.inspection.estimator import train_digits
 
     what = "a vision transformer on the embedded digits (patch 2, 6 layers, 4 heads)"
     print(f"\nTraining {what} ...", flush=True)

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from headwork.construct import certificate, impossibility
+from headwork.construct import certificate
 from headwork.construct import position_codes as codes
 from headwork.construct.certificate import ContentReadingHeads, ScoredHead
 from headwork.construct.construction import Construction
 from headwork.construct.copying import copy
-from headwork.construct.head_search import TOLERANCE, HeadSearch
+from headwork.construct.head_search import TOLERANCE, HeadSearch, as_softmax_weights, check_possible
 from headwork.construct.targets import TARGETS, WORDS, Impossible, NotFound, check_integer
 from headwork.documents import Document, Item, Items
 from headwork.errors import InputError, TooLarge, check_known, unknown_name
@@ -72,9 +72,9 @@ def build(
     chosen = TARGETS[name](**details)
     try:
         if name == "matrix":
-            chosen = impossibility.as_softmax_weights(chosen, tolerance, norm)
+            chosen = as_softmax_weights(chosen, tolerance, norm)
         plan = HeadBuilder(chosen, positions, norm, width, code_width, tolerance, heads)
-        impossibility.check(plan, heads)
+        check_possible(plan, heads)
         return plan.construct(delta)
     except Impossible as proof:
         return Construction(False, name, reason=str(proof), tolerance=tolerance, norm=norm)

@@ -1,4 +1,4 @@
-"""A classifier for scikit-learn and notebooks: ``fit``, ``predict``, ``predict_proba``, ``score``.
+"""Training with its report: a classifier for scikit-learn and notebooks, and the main job on the digits.
 
 It stands above training because a run that is kept gets its report.
 """
@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from headwork.data import Images, ImageSplit, Texts, TextSplit
-from headwork.data.fetching import to_stderr
+from headwork.data.fetching import Log, to_stderr
 from headwork.data.image_files import to_uint8
+from headwork.documents import Figure
 from headwork.errors import InputError, check_known
+from headwork.inspection import figures
 from headwork.inspection.predictions import image_probabilities, text_probabilities
 from headwork.inspection.run_report import write_report
 from headwork.training.progress import quiet
 from headwork.training.recipes import TextRunConfig, changed, text, vision
-from headwork.training.run_folders import IN_MEMORY, Result, load_data_info, load_model, load_run
+from headwork.training.run_folders import IN_MEMORY, Result, load_data, load_data_info, load_model, load_run
 from headwork.training.runs import train
 
 CHUNK_SIZE = 256
@@ -121,3 +123,32 @@ def _number_labels(y: Sequence[Any], count: int) -> tuple[NDArray[np.int64], lis
     if len(classes) < 2:
         raise InputError("fit: every label is the same. A classifier needs at least two classes.")
     return labels.astype(np.int64), classes.tolist()
+
+
+COUNT = 12  # images with their predictions
+
+
+def train_digits(out_folder: str | Path, *, log: Log = to_stderr) -> tuple[Result, Figure]:
+    """Train on the digits into ``out_folder``/digits, write its report, and draw predictions."""
+    run = vision("digits")
+    data: Any = load_data(run, log=log)
+    folder = Path(out_folder) / "digits"
+    result = train(run, folder, log=log, data=data)
+    log("writing its report ...")
+    write_report(result, log=log)
+    return result, predictions(folder, data)
+
+
+def predictions(folder: Path, data: Images) -> Figure:
+    """The first test images with their predictions, and a caption."""
+    images, labels = data.test.images[:COUNT], data.test.labels[:COUNT]
+    info = load_data_info(folder)
+    probabilities = image_probabilities(load_model(folder), images, info)
+    predicted = probabilities.argmax(-1)
+    captions = []
+    for row, label, choice in zip(probabilities, labels, predicted, strict=True):
+        true = "" if choice == label else f", true: {info.classes[label]}"
+        captions.append(f"{info.classes[choice]} ({row[choice]:.0%}){true}")
+    correct = int((predicted == labels).sum())
+    caption = f"The first {COUNT} test images with their predictions: {correct} are correct."
+    return Figure(figures.image_figure(images, captions), "test images and predictions", caption)

@@ -1,15 +1,18 @@
 """A run, or the folder of a model, with an image, a test example or a text: opened as a ``ModelOnInput``."""
 
+import os
+import warnings
 from collections.abc import Mapping
+from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from headwork.checkpoint_files import CONFIG, TOKENIZER, is_transformers_folder
+from headwork.checkpoint_files import CONFIG, PARAMETERS, TOKENIZER, is_transformers_folder, refuse_pickles
 from headwork.data import read_image
 from headwork.data.datasets import normalise
-from headwork.errors import InputError, unknown_name
+from headwork.errors import InputError, truncate, unknown_name
 from headwork.files import parse_json, read_bytes
 from headwork.inspection.model_on_input import (
     SPECIAL_TOKENS,
@@ -122,8 +125,6 @@ def open_model(folder: str | Path, *, torch: bool | None = None) -> OpenedModel:
         return OpenedModel(path, model, None, info.classes, info.mean, info.std, run, info.digest)
     with_torch = torch is not False and find_spec("torch") and find_spec("transformers")
     if with_torch and is_transformers_folder(path) and (kind := transformers_class(read_settings(path))):
-        from headwork.inspection.transformers_folders import transformers_source
-
         return transformers_source(path, kind)
     model = ArrayModel(read_saved(path), torch=torch)
     config = model.config
@@ -249,3 +250,46 @@ def find_target(model: ModelOnInput, target: str | int | None) -> int | None:
     if isinstance(target, int) and 0 <= target < len(model.classes):
         return target
     raise unknown_name("target", target, model.classes[:50])
+
+
+WIDTHS = ("hidden_size", "n_embd", "d_model", "dim")
+OTHER_SIZES = ("vocab_size", "intermediate_size", "n_inner", "d_ff", "hidden_dim", "embedding_size")
+DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
+
+
+def transformers_source(path: Path, kind: str) -> OpenedModel:
+    """The model of a folder by a class of the transformers library, with what is said about its images."""
+    refuse_pickles(path, (PARAMETERS,))
+    _check_sizes(path, read_settings(path))
+    with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
+        warnings.simplefilter("ignore")
+        import transformers
+
+        try:
+            model: Any = getattr(transformers, kind).from_pretrained(
+                path.resolve(), use_safetensors=True, trust_remote_code=False, local_files_only=True
+            )
+        except Exception as error:  # the library raises nearly anything
+            reason = truncate(str(error), 300)
+            raise InputError(f"{path}: the transformers library cannot read it: {reason}") from None
+    if not kind.endswith("ImageClassification"):
+        return OpenedModel(path, module=model.eval())
+    settings: Any = model.config
+    side = getattr(settings, "image_size", 0)
+    mean, std = image_mean_and_std(path, settings.num_channels)
+    size = side if isinstance(side, int) else max(side)
+    return OpenedModel(path, module=model.eval(), mean=mean, std=std, size=size)
+
+
+def _check_sizes(path: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse sizes that the parameters cannot have, before the library makes a model of them."""
+    if not (path / PARAMETERS).is_file():
+        return
+    room = (path / PARAMETERS).stat().st_size
+    sizes = {name: value for name, value in settings.items() if isinstance(value, int)}
+    width = max(sizes.get(name, 1) for name in WIDTHS)
+    least = dict.fromkeys((*WIDTHS, *OTHER_SIZES), width) | dict.fromkeys(DEPTHS, width * width)
+    for name, value in sizes.items():
+        if name in least and value * least[name] > room:
+            config = path / "config.json"
+            raise InputError(f"{config}: {name} is {value:,}, but the parameters have {room:,} bytes.")

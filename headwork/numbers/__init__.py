@@ -1,5 +1,4 @@
 """Numbers worked by hand, typed in, joined, and counted."""
 
 from headwork.numbers.hand import HandTensor
-from headwork.numbers.joining import cat, exponentials_may_overflow, stack
-from headwork.numbers.shapes import OperationCount, ShapeTensor
+from headwork.numbers.shapes import OperationCount, ShapeTensor, cat, exponentials_may_overflow, stack

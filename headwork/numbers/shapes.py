@@ -4,6 +4,7 @@ It has the methods of ``HandTensor``, so a mechanism run on it gives the shape o
 of operations, for any size.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.numbers.hand import TensorMethods
+from headwork.numbers.hand import HandTensor, TensorMethods
 from headwork.numbers.operations import OPERATIONS, Axes, axes_of
 
 Shape = tuple[int, ...]
@@ -106,3 +107,42 @@ SHAPES: dict[str, Callable[..., Shape]] = {
     "lookup": lambda table, rows: (*rows, *table[1:]),
     "gather": lambda shape, rows, *, axis: rows,
 }
+
+
+# --- what is no method of a tensor, for every kind of tensor: the only dispatch on type -----------------
+def cat(tensors: Sequence[Any], dim: int) -> Any:
+    """Tensors one after another along an axis that they have."""
+    if isinstance(tensors[0], TensorMethods):
+        return tensors[0]._apply("cat", tuple(tensors), {"axis": dim})
+    import torch
+
+    return torch.cat(list(tensors), dim=dim)
+
+
+def stack(tensors: Sequence[Any], dim: int) -> Any:
+    """Tensors side by side along a new axis."""
+    if isinstance(tensors[0], TensorMethods):
+        return cat([tensor.unsqueeze(dim) for tensor in tensors], dim)
+    import torch
+
+    return torch.stack(list(tensors), dim=dim)
+
+
+def exponentials_may_overflow(scores: Any) -> bool:
+    """Whether the exponentials of a row could leave the range of their numbers, or all vanish.
+
+    Exact numbers have no range. Compiled code cannot look at its numbers, so there they always may.
+    """
+    if isinstance(scores, ShapeTensor) or (isinstance(scores, HandTensor) and scores.exact):
+        return False
+    if isinstance(scores, HandTensor):
+        peaks, largest = np.max(scores.array, -1), float(np.finfo(scores.array.dtype).max)
+    else:
+        import torch
+
+        if torch.compiler.is_compiling():
+            return True
+        peaks, largest = scores.detach().amax(-1), torch.finfo(scores.dtype).max
+    # Half of the range leaves room for the sum and for weights far below the largest.
+    sizes = abs(peaks)
+    return bool(((sizes > math.log(largest) / 2) & (sizes < math.inf)).any())

@@ -31,7 +31,7 @@ GROUPS = {
     "F": "Training on real data",
     "G": "Questions in words",
 }
-MODULES = ["attention_by_hand", "attention_properties", "transformer", "convolution", "training", "concepts"]
+MODULES = ["by_hand", "attention_properties", "training", "concepts"]
 Part = TypeVar("Part")
 TOLERANCE = 1e-12  # how close a decimal must come to the correct value
 

@@ -8,8 +8,8 @@ import numpy as np
 from headwork import sizes
 from headwork.construct import build, equal
 from headwork.mechanisms import attention, convolution_1d, convolution_2d, layer_normalisation
-from headwork.problems.attention_by_hand import A2
 from headwork.problems.book import Solution, close, tensor
+from headwork.problems.by_hand import A2
 from headwork.problems.families import attend, chain_table, reach, show_measured
 from headwork.readings import explain
 

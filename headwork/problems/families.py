@@ -101,9 +101,9 @@ def show_measured(solution: Solution, part: str) -> None:
         solution.say(f"""The measured part is left out: {" and ".join(missing)} is not installed. Try
         pip install ".[train]", then headwork compare.""")
         return
-    from headwork.comparison import excerpts
+    from headwork.comparison import report
 
-    for item in getattr(excerpts, part)():
+    for item in getattr(report, part)():
         solution.show(item)
 
 
@@ -111,6 +111,6 @@ def torch_flops(name: str, n: int, d: int) -> int | None:
     """The FLOPs of a family's layer by torch's own counter; None without torch."""
     if find_spec("torch") is None:
         return None
-    from headwork.comparison import excerpts
+    from headwork.comparison import report
 
-    return excerpts.torch_flops(name, n, d)
+    return report.torch_flops(name, n, d)

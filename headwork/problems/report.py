@@ -11,8 +11,8 @@ from headwork.documents import Block, Details, Document, Figure, Heading, Item, 
 from headwork.documents.blocks import Inline
 from headwork.documents.plots import heat_colormap, new_plot
 from headwork.files import unused_path, write_atomic
-from headwork.problems.attention_by_hand import A2
 from headwork.problems.book import Solution, all_problems, summary
+from headwork.problems.by_hand import A2
 from headwork.problems.handouts import handout_texts, questions
 from headwork.readings import explain
 

@@ -6,8 +6,7 @@
 """
 
 from headwork.sizes.architectures import transformer, vit
-from headwork.sizes.counting import count_rows
+from headwork.sizes.counting import count_rows, countable_mechanisms, growth
 from headwork.sizes.layers import attention_ledger, convolution, output_size, patches
 from headwork.sizes.ledger import Ledger, Row, sum_rows
 from headwork.sizes.polynomial import Polynomial
-from headwork.sizes.scaling import countable_mechanisms, growth

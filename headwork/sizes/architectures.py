@@ -158,7 +158,9 @@ def transformer(
     )
     counted = model_rows(definition, config, {"source": (tokens,), "target": (targets,)})
     rows = _repeated([row for row in counted if vocabulary or "block" in row.name], depth)
-    counts = {s: _parameters(r for r in rows if r.name.startswith(f"{s}/block")) for s in ("encoder", "decoder")}
+    counts = {
+        s: _parameters(r for r in rows if r.name.startswith(f"{s}/block")) for s in ("encoder", "decoder")
+    }
     words = WORDS["transformer"]
     return _named_ledger(
         f"transformer, encoder-decoder: width {width}, {depth} layers each, {heads} heads, hidden {hidden}, "

@@ -10,7 +10,7 @@ import pytest
 from headwork.lab.calls import CALLS, answer, answer_text, example_state, examples
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS
-from headwork.problems.attention_by_hand import A2
+from headwork.problems.by_hand import A2
 from headwork.readings import explain
 
 FIRST: dict[str, Any] = example_state("self-attention").as_data()

@@ -437,7 +437,7 @@ def test_the_estimator_refuses_what_it_cannot_use():
 
 
 def test_the_main_job_on_a_smaller_model(small, tmp_path, monkeypatch):
-    from headwork.inspection import digits as job
+    from headwork.inspection import estimator as job
 
     monkeypatch.setattr(job, "vision", lambda data: small())
     result, picture = job.train_digits(tmp_path, log=quiet)
