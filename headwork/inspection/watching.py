@@ -28,15 +28,8 @@ from headwork.inspection.axes import (
     origins,
     product_operands,
 )
-from headwork.inspection.operations import (
-    arguments_by_name,
-    fused_attention,
-    fused_layer,
-    operation_of,
-    storage_key,
-    tensors_in,
-    view_key,
-)
+from headwork.inspection.fused_weights import fused_attention, fused_layer
+from headwork.inspection.operations import arguments_by_name, operation_of, storage_key, tensors_in, view_key
 from headwork.inspection.scores import Layout, PendingSoftmax, find_scores, is_dropout_mask, logsumexp_axis
 
 if TYPE_CHECKING:
