@@ -14,9 +14,10 @@ from headwork.documents.style import PLAIN, Style
 # entities; links; headings, lists, quotes and rules at the start of a line.
 SIGNS = re.compile(
     r"[\\`*$~|]|(?<![^\W_])_|_(?![^\W_])|(?<=\])[(\[:]|<(?=[A-Za-z/!?])|&(?=#?\w+;)"
-    r"|^(?=[ >]*(?:#{1,6}\s|[-+=>]|\d+[.)]\s))",
+    r"|^(?=[ >]*(?:#{1,6}\s|[-+=>]))",
     flags=re.MULTILINE,
 )
+NUMBER = re.compile(r"^([ >]*\d+)([.)]\s)", flags=re.MULTILINE)  # of an item in a list
 SUFFIX = ".md"
 
 
@@ -41,7 +42,8 @@ def escape_markdown(text: str) -> str:
     'W_q &lt;img onerror=x> [y]\\\\(javascript:z) \\\\$1 \\\\*\\\\*a\\\\*\\\\* A[0,1]'
     """
     entities = {"<": "&lt;", "&": "&amp;"}
-    return SIGNS.sub(lambda match: entities.get(match[0], f"\\{match[0]}"), text)
+    escaped = SIGNS.sub(lambda match: entities.get(match[0], f"\\{match[0]}"), text)
+    return NUMBER.sub(r"\1\\\2", escaped)  # a backslash before a digit would stand there
 
 
 class Markdown(FormulaRenderer):
