@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from headwork.files import load_package_toml
+
 
 class Factor(NamedTuple):
     origin: int
@@ -268,31 +270,18 @@ def _elementwise(node: TensorNode) -> Axes | None:
     return tuple(result)
 
 
-SOFTMAX = {"_softmax": "softmax", "softmax": "softmax", "_safe_softmax": "scaled_dot_product_attention"}
-SOFTMAX |= {"_log_softmax": "log", "log_softmax": "log"}
+TABLE = load_package_toml(__file__, "operations.toml")
+SOFTMAX: dict[str, str] = TABLE["softmax"]
+PRODUCTS: dict[str, int] = TABLE["products"]
+LINEAR, FUSED, KEEPS_WEIGHTS, MIXES_HEADS, RANDOM = (
+    set(TABLE[kind].split()) for kind in ("linear", "fused", "keeps_weights", "mixes_heads", "random")
+)
 ENDS_DATA_PRODUCT = {*SOFTMAX, "exp", "exp2", "convolution"}
-# Which of the operands is the first factor of each product.
-PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addmv": 1, "_addmm_activation": 1}
-LINEAR = ("linear", "matmul", "linear_dynamic", "linear_relu_dynamic", "mkldnn_linear")
-FUSED = {
-    f"_scaled_dot_product_{kind}_attention{device}"
-    for kind in ("flash", "efficient", "cudnn")
-    for device in ("", "_for_cpu")
-} | {"_scaled_dot_product_fused_attention_overrideable"}
-_AXES_BY_FUNCTION: dict[Callable[[TensorNode], Axes | None], str] = {
-    _leaf: "leaf",
-    _view: "view _unsafe_view reshape _reshape_alias",
-    _permute: "permute t",
-    _transpose: "transpose",
-    _unsqueeze: "unsqueeze",
-    _remove_axes: "select squeeze sum mean amax amin logsumexp max min",
-    _expand: "expand",
-    _same_rank: "slice split cat constant_pad_nd roll flip unfold_same index_select narrow",
-    _matrix_product: " ".join(PRODUCTS),
-    _embedding: "embedding",
-    _projection: " ".join(LINEAR),
-    _convolution: "convolution",
-    _complex: "view_as_complex view_as_real",
-    _fused: " ".join(FUSED),
+AXES: dict[str, Callable[[TensorNode], Axes | None]] = {
+    name: globals()[f"_{rule}"] for rule, names in TABLE["axes"].items() for name in names.split()
 }
-AXES = {name: function for function, names in _AXES_BY_FUNCTION.items() for name in names.split()}
+AXES |= (
+    dict.fromkeys(PRODUCTS, _matrix_product)
+    | dict.fromkeys(LINEAR, _projection)
+    | dict.fromkeys(FUSED, _fused)
+)

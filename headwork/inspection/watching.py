@@ -20,8 +20,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from headwork.errors import HeadworkError
 from headwork.inspection.axes import (
     FUSED,
+    KEEPS_WEIGHTS,
     LINEAR,
+    MIXES_HEADS,
     PRODUCTS,
+    RANDOM,
     SOFTMAX,
     TensorNode,
     leaf,
@@ -36,20 +39,6 @@ if TYPE_CHECKING:
     from headwork.inspection.attention import AttentionCollector
 
 FAST_PATH_LAYERS = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
-MIXES_HEADS = {
-    "convolution",
-    "native_batch_norm",
-    "_native_batch_norm_legit_no_training",
-    "native_layer_norm",
-}
-_KEEPS_WEIGHTS = """
-    view _unsafe_view reshape _reshape_alias permute t transpose unsqueeze squeeze select expand slice split
-    cat stack clone detach alias contiguous _to_copy lift_fresh copy mul div add sub where masked_fill
-    nan_to_num clamp clamp_min index index_select gather scatter constant_pad_nd roll flip tril triu repeat
-    masked_scatter index_put reciprocal native_dropout
-"""
-KEEPS_WEIGHTS = MIXES_HEADS.union(_KEEPS_WEIGHTS.split())  # through these, weights stay weights
-RANDOM = {"rand", "rand_like", "randn", "randn_like", "normal", "uniform", "bernoulli"}
 COMPILED = "compiled: its steps are not visible. Give the module as it was before torch.compile"
 
 OUTSIDE = "a tensor comes from outside of torch: what made it is not visible"
@@ -188,7 +177,7 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 name == "sum" or (name == "linalg_vector_norm" and rest[:1] == (1,))
             ):
                 self._sum(node, rest if name == "sum" else rest[1:])
-            elif name in KEEPS_WEIGHTS:
+            elif name in KEEPS_WEIGHTS or name in MIXES_HEADS:
                 self._pass_on(node, parents, tensors)
 
     def _start_softmax(self, node: TensorNode, softmax: PendingSoftmax, result: Tensor) -> None:
