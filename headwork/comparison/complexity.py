@@ -184,7 +184,7 @@ def report(settings: Settings, results: Results) -> Section:
     rows = [(*kind, *exponents[name]) for kind, name in zip(kinds, names, strict=True)]
     section.tables.append(table("complexity/work", rows))
     if "transformer" in names:
-        _add_crossings(section, names, results)
+        _add_crossings(section, results["complexity parts of attention"])
     _add_memory(section, names, results["complexity memory"])
     return section
 
@@ -233,30 +233,22 @@ def _degree(law: PowerLaw) -> int:
     return degree if law.is_reliable and abs(law.exponent - degree) <= 2 * EXPONENT_TOLERANCE else 0
 
 
-def time_figure(result: Any, laws: Mapping[str, PowerLaw], variable: str, *, wide: bool = False) -> Any:
+def time_figure(result: Any, laws: Mapping[str, PowerLaw], variable: str) -> Any:
     """Time against n or d on logarithmic scales, with the fitted exponents in the legend."""
     labels = {name: f"{name}: {variable}^{law}" for name, law in laws.items()}
     lines = {name: (result["sizes"][name], values) for name, values in result["times"].items()}
     axes = words(f"complexity/time/plot/{variable}", width=WIDTH, tokens=TOKENS)
-    return size_plot(lines, **axes, labels=labels, wide=wide)
+    return size_plot(lines, **axes, labels=labels)
 
 
-def _add_crossings(section: Section, names: Sequence[str], results: Results) -> None:
-    """Where the n^2 part of attention overtakes the n part, and attention the other families."""
-    parts, by_n = results["complexity parts of attention"], results["complexity time by n"]
+def _add_crossings(section: Section, parts: Any) -> None:
+    """Where the n^2 part of attention overtakes the n part."""
     attention, projections = parts["times"]["attention"], parts["times"]["projections"]
     crossings = {
         d: crossing_size(parts["lengths"], attention[str(d)], projections[str(d)]) for d in parts["widths"]
     }
-    rows = [(f"n^2 d part over n d^2 part, d = {d}", 2.0 * d, n) for d, n in crossings.items()]
-    sizes, times, lengths = by_n["sizes"]["transformer"], by_n["times"], [2**i for i in range(1, 20)]
-    for name in (name for name in names if name != "transformer"):
-        # All families start at the same sizes.
-        measured = crossing_size(sizes, times["transformer"], times[name][: len(sizes)])
-        counts = ([flops_at(x, n, WIDTH) for n in lengths] for x in ("transformer", name))
-        rows.append((f"attention slower than {name}, d = {WIDTH}", crossing_size(lengths, *counts), measured))
-    texts: list[tuple[Any, ...]] = [(label, *map(format_crossing, sizes)) for label, *sizes in rows]
-    section.tables.append(table("complexity/crossings", texts))
+    rows = [(f"d = {d}", 2 * d, format_crossing(n)) for d, n in crossings.items()]
+    section.tables.append(table("complexity/crossings", rows))
     section.add_sentence(_crossing_sentence(crossings))
     section.numbers["crossing"] = {str(d): n if 0 < n < math.inf else None for d, n in crossings.items()}
 

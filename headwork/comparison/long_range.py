@@ -332,15 +332,15 @@ def decay_sentence(norms: Mapping[str, Sequence[float]], gap: int, state: str) -
     return f"{state}, over a gap of {gap} the gradient at the first token, relative to a near token, {parts}."
 
 
-def recurrent_weight_plot(result: Any, *, wide: bool = False) -> Any:
+def recurrent_weight_plot(result: Any) -> Any:
     """The gradient against the recurrent weight: measured, and the power law of the linear case."""
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
-    figure, axes = new_panel(**words("long-range/weight/plot", steps=steps), log="y", wide=wide)
+    figure, axes = new_panel(**words("long-range/weight/plot", steps=steps), log="y")
     power = [w ** (steps - 1) for w in weights]
     axes.plot(weights, power, color="#777777", linewidth=3, alpha=0.5, label=f"w^{steps - 1}")
     draw_line(axes, "lstm", (weights, norms["linear"]), "linear states, measured", linestyle="")
     draw_line(axes, "cnn", (weights, norms["tanh"]), "tanh, measured")
-    add_legend(figure, wide=wide)
+    add_legend(figure)
     return figure
 
 

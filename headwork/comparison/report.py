@@ -117,7 +117,7 @@ def work_and_time() -> list[Any]:
         (name, str(flops(name)), str(laws[name]) if name in laws else "", str(chains[name])) for name in names
     ]
     measured = table("excerpts/work", rows, width=complexity.WIDTH, longest=LENGTHS[-1])
-    figure = complexity.time_figure(measure_times(), laws, "n", wide=True)
+    figure = complexity.time_figure(measure_times(), laws, "n")
     return [measured, complexity.growth_sentence(laws), figure, SEE_ALSO]
 
 
@@ -144,7 +144,7 @@ def recall_over_a_gap() -> list[Any]:
         f"With this budget, at predicting the first of {GAP + 1} symbols, {leaders_sentence(accuracies)}."
     )
     sweep = long_range.sweep_recurrent_weight((0.8, 0.9, 1.0, 1.1, 1.2), 50)
-    figure = long_range.recurrent_weight_plot(sweep, wide=True)
+    figure = long_range.recurrent_weight_plot(sweep)
     return [measured, sentence, figure, SEE_ALSO]
 
 

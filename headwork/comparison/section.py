@@ -12,7 +12,7 @@ from headwork.comparison.families import FAMILIES
 from headwork.documents import Figure, Table, new_plot
 from headwork.files import load_package_toml
 
-SIZE, WIDE = (5.4, 4.6), (9.0, 3.5)
+SIZE = (5.4, 4.6)
 PLAIN_ATTENTION = "plain attention"  # is drawn as its family, with hollow markers on a dotted line
 STYLES = {name: family.style for name, family in FAMILIES.items()}
 STYLES[PLAIN_ATTENTION] = STYLES["transformer"] | {"linestyle": ":", "markerfacecolor": "white"}
@@ -119,9 +119,9 @@ def format_ratio(ratio: float) -> str:
 
 
 # --- plots ------------------------------------------------------------------------------------------
-def new_panel(title: str, xlabel: str, ylabel: str, *, log: str, wide: bool = False) -> tuple[Any, Any]:
+def new_panel(title: str, xlabel: str, ylabel: str, *, log: str) -> tuple[Any, Any]:
     """A figure and its axes; ``log`` names those with a logarithmic scale, such as ``"xy"``."""
-    figure, axes = new_plot(*WIDE if wide else SIZE)
+    figure, axes = new_plot(*SIZE)
     axes.set_title(title, fontsize=12, loc="left")
     axes.set_xlabel(xlabel, fontsize=11)
     axes.set_ylabel(ylabel, fontsize=11)
@@ -166,11 +166,10 @@ def dodge_factor(index: int, count: int) -> float:
     return float(2 ** (0.085 * (index - (count - 1) / 2)))
 
 
-def add_legend(figure: Any, columns: int = 3, *, wide: bool = False) -> None:
-    """A legend below the panel, or beside a wide one."""
-    location = "outside right center" if wide else "outside lower center"
+def add_legend(figure: Any, columns: int = 3) -> None:
+    """A legend below the panel."""
     layout = {"frameon": False, "handlelength": 2.8, "columnspacing": 1.2}
-    figure.legend(loc=location, ncols=1 if wide else columns, fontsize=10, **layout)
+    figure.legend(loc="outside lower center", ncols=columns, fontsize=10, **layout)
 
 
 def size_plot(
@@ -180,12 +179,11 @@ def size_plot(
     ylabel: str,
     *,
     labels: Mapping[str, str] | None = None,
-    wide: bool = False,
 ) -> Any:
     """A figure of values against sizes on logarithmic scales, one line per family."""
-    figure, axes = new_panel(title, xlabel, ylabel, log="xy", wide=wide)
+    figure, axes = new_panel(title, xlabel, ylabel, log="xy")
     for name, line in lines.items():
         draw_line(axes, name, line, (labels or {}).get(name, ""))
     set_ticks(axes, sorted({size for sizes, _ in lines.values() for size in sizes}))
-    add_legend(figure, 2 if labels else 3, wide=wide)
+    add_legend(figure, 2 if labels else 3)
     return figure
