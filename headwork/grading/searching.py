@@ -56,9 +56,12 @@ def search(
     The others that give them too come last, as thin. ``anew`` tries authored ones on the inputs alone.
     """
     target, graphs = Target(wrong), list(_graphs(case, wrong))
-    found = [_single(graph, target, graph.base is wrong.bases[1]) for graph in graphs]
-    matches = next((fully for fully, _ in found if fully), [])
-    for graph, (_, partly) in zip(graphs, found, strict=True):
+    matches, in_part = list[Match](), list[list[Match]]()
+    for graph in graphs:
+        if not matches:
+            matches, partly = _single(graph, target, graph.base is wrong.bases[1])
+            in_part.append(partly)
+    for graph, partly in zip(graphs, in_part, strict=False):
         matches = matches or [*_misread(graph, target), *partly]
     if matches and min(match.bits for match in matches) > RARE:
         matches += _formulas(matches[0].graph, target)

@@ -142,7 +142,7 @@ def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
             tensor = HandTensor(base[name]).labelled(name)
         if path not in steps and tensor.node not in nodes:
             nodes.add(tensor.node)
-            known[name] = tensor.labelled(name)
+            known[name] = tensor if tensor.label == name else tensor.labelled(name)
         return tensor if isinstance(value, HandTensor) else value
 
     try:

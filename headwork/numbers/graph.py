@@ -7,8 +7,10 @@ overflow), an evaluation with other numbers keeps the choice.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from headwork.numbers.hand import HandTensor
-from headwork.numbers.operations import Node
+from headwork.numbers.operations import Node, compute_quietly
 
 TensorKey = str | Node  # a tensor by its label, or by how it came about
 
@@ -83,6 +85,10 @@ def recompute(
     """
     replacing, instead, new = replacing or {}, dict(edits), dict[Node, HandTensor]()
 
+    def apply(name: str, operands: tuple[HandTensor, ...], options: Mapping[str, Any]) -> HandTensor:
+        array = compute_quietly(name, [operand.array for operand in operands], options)
+        return HandTensor(array, Node(name, operands, options))
+
     def current(tensor: HandTensor) -> HandTensor:
         key: TensorKey = tensor.label if tensor.label in replacing else tensor.node
         value = replacing[key] if key in replacing else new.get(tensor.node, tensor)
@@ -91,19 +97,20 @@ def recompute(
     def compute(part: Any, operands: Sequence[HandTensor]) -> HandTensor:
         if isinstance(part, Node):
             parts = tuple(compute(inner, operands) for inner in part.operands)
-            return parts[0]._apply(part.operation, parts, part.options)
+            return apply(part.operation, parts, part.options)
         if isinstance(part, int):
             return operands[part]
         if isinstance(part, HandTensor):
             return current(part)
         return replacing[part].labelled(part)
 
-    for index, tensor in enumerate(operations):
-        result, operands = current(tensor), [current(operand) for operand in tensor.node.operands]
-        if index in instead:
-            result = compute(instead[index], operands)
-        elif any(a is not b for a, b in zip(operands, tensor.node.operands, strict=True)):
-            result = tensor._apply(tensor.node.operation, tuple(operands), tensor.node.options)
-        if result is not tensor:
-            new[tensor.node] = result
+    with np.errstate(all="ignore"):
+        for index, tensor in enumerate(operations):
+            result, operands = current(tensor), [current(operand) for operand in tensor.node.operands]
+            if index in instead:
+                result = compute(instead[index], operands)
+            elif any(a is not b for a, b in zip(operands, tensor.node.operands, strict=True)):
+                result = apply(tensor.node.operation, tuple(operands), tensor.node.options)
+            if result is not tensor:
+                new[tensor.node] = result
     return result

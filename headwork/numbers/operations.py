@@ -63,16 +63,19 @@ class Rule:
 
 def compute(name: str, arrays: Sequence[NDArray[Any]], options: Mapping[str, Any]) -> NDArray[Any]:
     """The array that the operation gives. What is undefined becomes nan, which is shown."""
+    with np.errstate(all="ignore"):
+        return compute_quietly(name, arrays, options)
+
+
+def compute_quietly(name: str, arrays: Sequence[NDArray[Any]], options: Mapping[str, Any]) -> NDArray[Any]:
+    """The same where numpy's warnings are off already: to switch them takes as long as a small operation."""
     rule, exact = OPERATIONS[name], arrays[0].dtype.kind == "O"
     if len(arrays) > 1 and name not in INDEX_OPERATIONS and (arrays[1].dtype.kind == "O") != exact:
         raise TypeError("exact and decimal numbers do not mix: make the constant from the input")
     if exact:
         # numpy takes a single exact cell out of its array: this puts it back.
         return np.asarray((rule.exact or rule.numeric)(*arrays, **options), object)
-    if rule.rearranges:
-        return np.asarray(rule.numeric(*arrays, **options))
-    with np.errstate(all="ignore"):
-        return np.asarray(rule.numeric(*arrays, **options))
+    return np.asarray(rule.numeric(*arrays, **options))
 
 
 def erf(x: NDArray[Any]) -> NDArray[Any]:

@@ -76,9 +76,18 @@ def key_sum(run: RunView, token: int) -> Any:
     return run.recorded[f"step {token}/key sum"][0]
 
 
+def state(run: RunView, token: int) -> Any:
+    return run.recorded[f"step {token}/state"]
+
+
+def own_divisors(run: RunView) -> Any:
+    """q_t . c_t of every token, as a column."""
+    return np.array([row @ key_sum(run, token) for token, row in enumerate(run.query)])[:, None]
+
+
 def outputs(run: RunView, divisor: Callable[[int], Any]) -> Any:
     """q_t C_t of every token over something of that token."""
-    products = [row @ run.recorded[f"step {t}/state"] for t, row in enumerate(run.query)]
+    products = [row @ state(run, t) for t, row in enumerate(run.query)]
     over = [divisor(t) for t in range(len(products))]
     return quotient(np.array(products), np.array(over).reshape(len(products), -1))
 
@@ -88,7 +97,7 @@ def queried(run: RunView, query: Callable[[int], Any], *, last: bool = False) ->
     rows = []
     for token in range(len(run.query)):
         at, row = len(run.query) - 1 if last else token, query(token)
-        rows.append(quotient(row @ run.recorded[f"step {at}/state"], row @ key_sum(run, at)))
+        rows.append(quotient(row @ state(run, at), row @ key_sum(run, at)))
     return np.array(rows)
 
 
@@ -106,11 +115,6 @@ def pairs(run: RunView) -> Any:
 def rows(run: RunView) -> Any:
     """What is normalised."""
     return run.residual if run.has_step("residual") else run.tokens
-
-
-def each(function: Callable[[Any], Any]) -> Callable[[RunView], Any]:
-    """A function of each row of what is normalised."""
-    return lambda run: function(rows(run))[:, None]
 
 
 def normalised_rows(given: Any) -> Any:

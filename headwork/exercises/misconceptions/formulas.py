@@ -1,7 +1,8 @@
 """Mistakes that are one formula each, as data: the formulas of ``formulas.toml``."""
 
+import inspect
 from collections.abc import Callable
-from types import CodeType
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -9,19 +10,24 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from headwork.exercises.case import RunView
 from headwork.exercises.misconceptions import attention_parts, formula_parts
+from headwork.exercises.misconceptions.formula_reader import read_formula
 
 FUNCTIONS: dict[str, Any] = {
     "abs": abs,
     "arange": np.arange,
     "ceil": np.ceil,
-    "enumerate": enumerate,
     "float": float,
     "len": len,
     "max": max,
     "root": np.sqrt,
     "where": np.where,
 }
-HELPERS = {name: part for module in (attention_parts, formula_parts) for name, part in vars(module).items()}
+PARTS = {
+    name: part
+    for module in (attention_parts, formula_parts)
+    for name, part in vars(module).items()
+    if inspect.isfunction(part)
+}
 HEIGHTS, WIDTHS = ("down", "output height"), ("across", "output width")
 SIDES = dict.fromkeys(HEIGHTS, "height") | dict.fromkeys(WIDTHS, "width")
 
@@ -34,8 +40,10 @@ class Names(dict[str, Any]):
         self.run = run
 
     def __missing__(self, name: str) -> Any:
-        if name in FUNCTIONS or (name in HELPERS and not self.run.has(name) and not self.run.has_step(name)):
-            raise KeyError(name)
+        if name in FUNCTIONS:
+            return FUNCTIONS[name]
+        if name in PARTS and not self.run.has(name) and not self.run.has_step(name):
+            return PARTS[name]
         if name == "length":  # of what a step counts along
             return getattr(self.run, SIDES.get(self.run.path, "size"))
         if name == "span" and not self.run.has_step("span"):
@@ -65,12 +73,6 @@ def windows_and_taps(run: RunView) -> tuple[Any, Any]:
 
 
 def change(text: str) -> Callable[[RunView], Any]:
-    """What a formula gives in a run; it is compiled when it is first needed."""
-    code: list[CodeType] = []
-
-    def value(run: RunView) -> Any:
-        if not code:
-            code.append(compile(text, "formulas.toml", "eval"))
-        return eval(code[0], {**HELPERS, **FUNCTIONS, "run": run}, Names(run))
-
-    return value
+    """What a formula gives in a run; it is read when it is first needed."""
+    formula = cache(lambda: read_formula(text))
+    return lambda run: formula()(Names(run))

@@ -1,0 +1,56 @@
+"""The formulas of known mistakes: each can be read, and none can do more than arithmetic."""
+
+import numpy as np
+import pytest
+
+from headwork.exercises.misconceptions import formulas
+from headwork.exercises.misconceptions.formula_reader import read_formula
+from headwork.files import load_package_toml
+
+GROUPS = load_package_toml(formulas.__file__, "formulas.toml").values()
+
+
+def test_every_formula_of_the_package_is_read() -> None:
+    for group in GROUPS:
+        for slug, (text, *_) in group["formulas"].items():
+            assert callable(read_formula(text)), slug
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true')",
+        "open('/etc/passwd').read()",
+        "().__class__.__base__.__subclasses__()",
+        "run.__class__",
+        "run._inputs",
+        "np.load('x.npy', allow_pickle=True)",
+        "np.lib.format",
+        "rows.tofile('x')",
+        "rows.__reduce__()",
+        "rows.sum(-1).dump('x')",
+        "[x for x in rows]",
+        "(y := 1)",
+        "f'{rows}'",
+        "rows < 1 < 2",
+    ],
+)
+def test_what_is_no_formula_is_refused(text: str) -> None:
+    with pytest.raises((ValueError, KeyError)):
+        read_formula(text)({"rows": np.eye(2), "run": None})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2 + 3 * 4 ** 2 / 8 - 7 // 2 % 2", 2 + 3 * 4**2 / 8 - 7 // 2 % 2),
+        ("-n if n > 1 and n != 4 else None", -3),
+        ("rows[..., ::-1] @ rows", [[0, 1], [1, 0]]),
+        ("(rows * n).sum(-1, keepdims=True)", [[3], [3]]),
+        ("np.where(rows == 1, np.pi, 0)", [[np.pi, 0], [0, np.pi]]),
+        ("twice(lambda x: x + n)", 7),
+    ],
+)
+def test_formulas_give_what_python_gives(text: str, value: object) -> None:
+    names = {"rows": np.eye(2), "n": 3, "twice": lambda f: f(f(1))}
+    assert np.array_equal(read_formula(text)(names), np.array(value))
