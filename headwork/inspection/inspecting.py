@@ -17,6 +17,7 @@ from headwork.data import Images, Texts
 from headwork.data.summaries import printable
 from headwork.documents.blocks import Code, Details, Document, Heading, Item, Items, Note, Renderable, Table
 from headwork.documents.token_views import AttentionView, Heatmap, TokenHeatmaps, Tokens
+from headwork.files import load_package_toml
 from headwork.inspection.model_folders import find_target, open_model, open_model_on_input
 from headwork.inspection.model_on_input import Array, AttentionMap, ModelOnInput, model_on_array
 from headwork.inspection.predictions import image_probabilities, predict
@@ -24,6 +25,7 @@ from headwork.inspection.relevance import DESCRIPTIONS, Trust, relevance, trust
 from headwork.inspection.roles import HeadRole, role
 from headwork.training.run_folders import Result, example_images, load_data_info
 
+WORDS = load_package_toml(__file__, "words.toml")["inspection"]
 MAX_WEIGHTS = 700_000  # in one page: 1.9 MB
 SHOWN_HEADS = 12  # in the table; the others are folded
 MAX_EXAMINED = 64  # test images among which right ones are looked for
@@ -91,12 +93,7 @@ class Inspection(Renderable):
         score = "how alike the vector of the whole input stays (cosine)"
         if self.model.explained_class is not None:
             score = f"the probability of {printable(self.model.explained_name)}"
-        return (
-            f"The score is {score}. {self.model.hidden_note} Insertion is the mean score while the parts "
-            "appear, the most relevant first; deletion, while they vanish in that order. A method that knows "
-            "nothing orders them at random, so its insertion less deletion is 0 on average. Each picture has "
-            "its own scale; orange is negative."
-        )
+        return str(WORDS["score"].format(score=score, hidden=self.model.hidden_note))
 
     def attention(self) -> AttentionView | None:
         """The layers between the tokens of the input, within what a page may hold."""
@@ -159,9 +156,7 @@ class Inspection(Renderable):
             parts += [
                 Heading("The heads, the most telling first"),
                 self.head_table(self.heads[:SHOWN_HEADS]),
-                f"Roles are scored on {inputs}: the share is of the variance of the "
-                "weights that the role explains (of content: what varies with the input). Distance is the "
-                "mean between query and key; keys is e to the entropy: how many share a query's weight.",
+                WORDS["roles"].format(inputs=inputs),
             ]
         if len(self.heads) > SHOWN_HEADS:
             parts.append(Details("The other heads", (self.head_table(self.heads[SHOWN_HEADS:]),)))

@@ -16,7 +16,7 @@ from headwork.data.fetching import Log, to_stderr
 from headwork.data.summaries import plot_label
 from headwork.documents import Code, Details, Document, Figure, Heading, Prose, Table, save_plot
 from headwork.errors import InputError
-from headwork.files import toml_text, write_atomic
+from headwork.files import load_package_toml, toml_text, write_atomic
 from headwork.inspection import figures
 from headwork.inspection.inspecting import inspect_test_images
 from headwork.inspection.predictions import with_former_names
@@ -31,6 +31,7 @@ from headwork.training.run_folders import DataInfo, Result, load_data_info, load
 from headwork.training.runs import check_data
 
 REPORT = "report.html"
+WORDS = load_package_toml(__file__, "words.toml")
 
 
 def write_report(run: str | Path | Result, out: Path | None = None, *, log: Log = to_stderr) -> Path:
@@ -132,12 +133,8 @@ def _training_text(run: RunConfig) -> str:
     if getattr(getattr(run, "model", None), "ngrams", 0):
         optimisers.append("SGD with momentum for the n-gram table")
     optimiser = ", ".join([*optimisers, "AdamW for the rest"]) if optimisers else "AdamW"
-    return (
-        f"{optimiser}; batches of {run.batch_size}; the learning rate rises over the first "
-        f"{run.warm_up:.0%} of the steps to {run.learning_rate:g} and falls along half a cosine to 0; "
-        f"weight decay {run.weight_decay:g} on matrices; label smoothing {run.label_smoothing:g}; "
-        f"gradients clipped at norm {run.max_grad_norm:g}.{_augmentation_text(run)}"
-    )
+    settings: dict[str, Any] = asdict(run) | {"optimiser": optimiser}
+    return f"{WORDS['training']['optimiser'].format(**settings)}{_augmentation_text(run)}"
 
 
 def _augmentation_text(run: RunConfig) -> str:
@@ -146,8 +143,8 @@ def _augmentation_text(run: RunConfig) -> str:
     changes = ["flipped left and right"] if run.augmentation.flip else []
     changes += [f"shifted by up to {run.augmentation.shift} pixels"] if run.augmentation.shift else []
     changes += [f"{run.augmentation.erase:.0%} of them partly erased"] if run.augmentation.erase else []
-    listed = f"{', '.join(changes)} at random, differently in each epoch" if changes else "not augmented"
-    return f" Images are {listed}."
+    words = WORDS["training"]
+    return str(words["images"].format(changes=", ".join(changes)) if changes else words["unchanged"])
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -211,15 +208,11 @@ def calibration(result: Result, run: RunConfig, classes: int) -> list[Any]:
         (f"{p['from']:.0%} to {p['to']:.0%}", p["count"], f"{p['confidence']:.1%}", f"{p['accuracy']:.1%}")
         for p in bins
     ]
-    words = f"On average confidence and accuracy are {gap:.1%} apart."
-    if run.label_smoothing:
-        most = 1 - run.label_smoothing + run.label_smoothing / classes
-        words += (
-            f" Confidence is too low by design: with label smoothing {run.label_smoothing:g} the loss is "
-            f"smallest where the true class has probability 1 - {run.label_smoothing:g} + "
-            f"{run.label_smoothing:g}/{classes} = {most:.1%}, so that is how sure the model gets, however "
-            "often it is right."
-        )
+    words = WORDS["calibration"]["apart"].format(gap=gap)
+    if smoothing := run.label_smoothing:
+        most = 1 - smoothing + smoothing / classes
+        by_design = WORDS["calibration"]["smoothed"].format(smoothing=smoothing, classes=classes, most=most)
+        words = f"{words} {by_design}"
     columns = ("confidence", "examples", "mean confidence", "accuracy")
     return [Heading("Calibration"), Table("", columns, rows), words]
 

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from headwork.files import load_package_toml
 from headwork.readings.trace import Trace
 
+WORDS = load_package_toml(__file__, "warnings.toml")
 SATURATED = 30.0  # a gap of scores at which the smaller weight is lost beside the larger
 
 
@@ -30,10 +32,7 @@ def _numbers(trace: Trace, name: str) -> Iterator[tuple[str, Any]]:
 def _columns(trace: Trace, columns: bool) -> Iterator[str]:
     if columns and "scores" in trace.steps and "query" in {**trace.inputs, **trace.steps}:
         width, count = trace["query"].shape[-2:]
-        yield (
-            f"tokens are columns, so the scores are K^T Q ({count} x {count} for {count} tokens) and softmax "
-            f"runs down the columns. Q K^T would be {width} x {width}: it compares features, not tokens."
-        )
+        yield WORDS["columns"].format(count=count, width=width)
 
 
 def _symmetric(trace: Trace) -> Iterator[str]:
@@ -53,7 +52,7 @@ def _symmetric(trace: Trace) -> Iterator[str]:
             facts[f"{path} are symmetric"] = "K Q^T for Q K^T"
     if facts:
         products = " or ".join(dict.fromkeys(facts.values()))
-        yield f"{' and '.join(facts)}, so a transposed product ({products}) would go unnoticed."
+        yield WORDS["symmetric"].format(facts=" and ".join(facts), products=products)
 
 
 def _equals_transpose(array: Any) -> bool:
@@ -62,11 +61,10 @@ def _equals_transpose(array: Any) -> bool:
 
 
 def _constant_tokens(trace: Trace) -> Iterator[str]:
-    for name in ("deviation", "size"):
+    for name, state in (("deviation", "constant"), ("size", "all 0")):
         for path, size in _numbers(trace, name):
             for row in np.flatnonzero(size == 0):
-                token = f"token {row} is {'constant' if name == 'deviation' else 'all 0'}"
-                yield f"{path}: {token}, so 0/0: undefined. An epsilon above 0 makes it 0."
+                yield WORDS["constant"].format(path=path, row=row, state=state)
 
 
 def _causal(trace: Trace) -> Iterator[str]:
@@ -74,17 +72,13 @@ def _causal(trace: Trace) -> Iterator[str]:
         queries, keys = scores.shape[-2:]
         own = "cross-attention/" not in path  # a decoder's mask is for its own tokens
         if own and isinstance(trace.options.get("mask"), str) and keys > queries:
-            last = f"the queries count as the last {queries} of the {keys} positions"
-            yield f"{path}: {last}, so query 0 may attend to keys 0 to {keys - queries}."
+            yield WORDS["causal"].format(path=path, queries=queries, keys=keys, last=keys - queries)
 
 
 def _hidden_rows(trace: Trace) -> Iterator[str]:
     for path, masked in _numbers(trace, "masked"):
         for row in sorted({int(i[-1]) for i in np.argwhere(np.all(np.isneginf(masked), axis=-1))}):
-            yield (
-                f"{path}: the mask hides every key from query {row}, so its softmax is 0/0, undefined. "
-                "Let it attend to one key."
-            )
+            yield WORDS["hidden"].format(path=path, row=row)
 
 
 def _saturated(trace: Trace) -> Iterator[str]:
@@ -94,21 +88,16 @@ def _saturated(trace: Trace) -> Iterator[str]:
         rows = (row[np.isfinite(row)] for row in scores.reshape(-1, scores.shape[-1]))
         gap = max((float(np.ptp(row)) for row in rows if len(row)), default=0.0)
         if gap > SATURATED:
-            yield (
-                f"{path}: scores differ by {gap:.3g} within a row, so softmax saturates: the smallest weight "
-                f"is below 1e-{int(gap / np.log(10))} and its gradient is lost. "
-                "Use a smaller beta (1/sqrt(d_k) is usual)."
-            )
+            yield WORDS["saturated"].format(path=path, gap=gap, digits=int(gap / np.log(10)))
 
 
 def _sums(trace: Trace) -> Iterator[str]:
     if trace.options.get("features") != "none":
         return
-    advice = "Raw dot products may do that; features=elu+1 keeps them positive."
     for path, sums in _numbers(trace, "sums"):
         for row in range(sums.shape[-2]):
             if np.any(np.abs(sums[..., row, :]) < 1e-9):
-                yield f"{path}: the scores of query {row} sum to zero: its weights are undefined. {advice}"
+                yield WORDS["zero_sum"].format(path=path, row=row)
     for path, weights in _numbers(trace, "weights"):
         if np.any(weights < 0):
-            yield f"{path}: some weights are negative, so the output is not a mean of the values. {advice}"
+            yield WORDS["negative"].format(path=path)
