@@ -144,11 +144,11 @@ def _operand_cells(tensor: HandTensor, index: Index) -> list[Expression]:
     return [_broadcast_cell(operand, index) for operand in tensor.node.operands]
 
 
-def _cellwise(kind: str, numeric: Compute, exact: str = "") -> Rule:
+def _cellwise(kind: str, numeric: Compute, exact: str = "", *first: Expression) -> Rule:
     """An operation on each cell: ``kind`` is its name in the arithmetic, ``exact`` SymPy's name of it."""
 
     def cell(tensor: HandTensor, index: Index) -> Expression:
-        return expression(kind, *_operand_cells(tensor, index))
+        return expression(kind, *first, *_operand_cells(tensor, index))
 
     return Rule(numeric, cell, _exactly(exact) if exact else None)
 
@@ -181,10 +181,6 @@ def _sigmoid_cell(tensor: HandTensor, index: Index) -> Expression:
     one = Number(as_numbers(1, tensor.array.dtype)[()])
     power = expression("exp", expression("negative", *_operand_cells(tensor, index)))
     return expression("quotient", one, expression("sum", one, power))
-
-
-def _relu_cell(tensor: HandTensor, index: Index) -> Expression:
-    return expression("max", Number(0), *_operand_cells(tensor, index))
 
 
 def _masked_fill(array: NDArray[Any], mask: NDArray[Any], *, value: Any) -> NDArray[Any]:
@@ -374,7 +370,7 @@ OPERATIONS: dict[str, Rule] = {
     "abs": _cellwise("abs", np.abs, "Abs"),
     "floor": _cellwise("floor", np.floor, "floor"),
     "sigmoid": Rule(lambda x: 1 / (1 + np.exp(-x)), _sigmoid_cell, _exactly("sigmoid")),
-    "relu": Rule(lambda x: np.maximum(x, 0), _relu_cell, _exactly("positive_part")),
+    "relu": _cellwise("max", lambda x: np.maximum(x, 0), "positive_part", Number(0)),
     "equal": _comparison(np.equal, lambda sign: sign == 0),
     "not_equal": _comparison(np.not_equal, lambda sign: sign != 0),
     "greater": _comparison(np.greater, lambda sign: sign > 0),
