@@ -1,31 +1,30 @@
-"""PDF, set by Typst: no TeX is needed. Pandoc writes the Typst, from the same Markdown as everywhere.
+"""PDF, set by Typst: no TeX is needed. Formulas come from the same LaTeX as everywhere, through pandoc.
 
 What is wider than the line is set smaller; wide matrices are broken into blocks of columns before that.
-Words are escaped as in Markdown, so that nothing in them is obeyed. The extra ``pdf`` brings both programs.
+Words go into Typst as strings, so that nothing in them is obeyed. The extra ``pdf`` brings both programs.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from headwork.documents import blocks
-from headwork.documents.blocks import Document
-from headwork.documents.formats.markdown import Markdown
-from headwork.documents.number_format import wrap_code
+from headwork.documents.blocks import Document, Formula
+from headwork.documents.number_format import cell_text, wrap_code
 from headwork.documents.page_templates import read_asset
-from headwork.documents.pandoc import convert, write_tree
+from headwork.documents.pandoc import latex_to_typst, write_tree
 from headwork.documents.plots import figure_bytes
+from headwork.documents.renderer import FormulaRenderer
 from headwork.documents.style import PLAIN, Style
 from headwork.errors import InputError
 
 SUFFIX = ".pdf"
 NEEDS = ("typst", "pypandoc")
-READER = "commonmark+tex_math_dollars+pipe_tables+implicit_figures"
 CHARACTERS = 100  # of a line of code
-LONG_WORD = re.compile(r"\S{41,}")  # it may be broken anywhere
-PASSAGE = "\u2063passage{}\u2063"  # stands for what pandoc has read before
+LONGEST_WORD = 40  # a longer one may be broken anywhere
 
 
 def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> bytes:
@@ -50,48 +49,142 @@ def typeset(source: str, files: Mapping[str, bytes]) -> bytes:
 
 def typst_source(document: Document) -> tuple[str, dict[str, bytes]]:
     """The source that Typst sets, and the files of its pictures."""
-    writer = PagedMarkdown()
-    markdown = writer.render_blocks([*document.title_blocks(title=False), *document.blocks])
-    body, _ = convert("\n\n".join(markdown), READER, "typst", "--shift-heading-level-by=-1")
-    for number, passage in enumerate(writer.passages):
-        body = body.replace(PASSAGE.format(number), passage)
-    title = json.dumps(_printable(document.title), ensure_ascii=False)
-    return f"{read_asset('page.typ')}#show: titled.with({title})\n{body}", writer.files
+    writer = Typst()
+    title = [f'#text(size: 1.7em, weight: "bold")[{writer.text(document.title)}]'] if document.title else []
+    about = [writer.text(document.about)] if document.about else []
+    contents = (
+        "#context if counter(page).final().first() > 2 and query(heading).len() > 3 { outline(depth: 2) }"
+    )
+    body = [*title, *about, contents, *writer.render_blocks(document.blocks)]
+    formulas, _ = latex_to_typst(list(writer.formulas))
+    names = [f"#let f{number} = [{typst}]\n" for number, typst in enumerate(formulas)]
+    head = f"#set document(title: {string(document.title)}, date: none)\n"
+    return str(read_asset("page.typ")) + head + "".join(names) + "\n\n".join(body) + "\n", writer.files
 
 
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() or c in "\n\u200b" else f"[U+{ord(c):04X}]" for c in text)
+def string(text: str) -> str:
+    r"""A string of Typst.
+
+    >>> print(string('a "b" \\'))
+    "a \"b\" \\"
+    """
+    plain = "".join(c if c.isprintable() or c in "\n\u200b" else f"[U+{ord(c):04X}]" for c in text)
+    return json.dumps(plain, ensure_ascii=False)
 
 
-class PagedMarkdown(Markdown):
-    """Markdown with its pictures in files, and what people wrote in the Typst that pandoc writes of it."""
+def _breakable(word: re.Match[str]) -> str:
+    return "\u200b".join(word[0])
 
+
+class Typst(FormulaRenderer):
+    """The blocks in Typst; formulas by the names f0, f1 ..., because pandoc reads all of them at once."""
+
+    pandoc_format = "typst"
     max_width = 1.4 * 482  # on a line of 17 cm, as estimated: it may be set smaller
 
     def __init__(self) -> None:
+        self.formulas: dict[str, int] = {}
         self.files: dict[str, bytes] = {}
-        self.passages: list[str] = []
 
     def text(self, words: str) -> str:
-        return super().text(LONG_WORD.sub(lambda word: "\u200b".join(word[0]), _printable(words)))
+        plain = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", _breakable, " ".join(re.split(r"\s+", words)))
+        return f"#{string(plain)};" if plain else ""
+
+    def math(self, latex: str) -> str:
+        return f"#f{self.formulas.setdefault(latex, len(self.formulas))};"
+
+    def display(self, latex: str) -> str:
+        return self.math(f"\n{latex}")
+
+    def link(self, link: blocks.Link) -> str:
+        words = f"[{self.text(link.text)}]"
+        if link.target.startswith("#"):
+            return f"#to({string(link.target[1:])}, {words});"
+        return f"#link({string(link.target)}, {words});"
 
     def listing(self, text: str) -> Iterator[str]:
-        return super().listing(wrap_code(text, CHARACTERS))
+        yield f"#raw(block: true, {string(wrap_code(text, CHARACTERS))})"
 
-    def grid(self, table: blocks.Table) -> Iterator[str]:
-        return (rows.replace("---|", ":---|") for rows in super().grid(table))  # words to the left
+    def heading(self, block: blocks.Heading) -> Iterator[str]:
+        anchor = f"#label({string(block.anchor)})" if block.anchor else ""
+        yield f"#heading(level: {max(block.level - 1, 1)})[{self.text(block.text)}]{anchor}"
 
-    def value_heading(self, value: blocks.Value, level: int) -> Iterator[str]:
-        _, about = super().value_heading(value, level)
-        yield f"###### {self.strong(value.name)} {about}"  # page.typ sets it as words
+    def note(self, block: blocks.Note) -> Iterator[str]:
+        yield f"#remark[*Note:* {self.text(block.text)}]"
+
+    def details(self, block: blocks.Details) -> Iterator[str]:
+        anchor = f"#label({string(block.anchor)})" if block.anchor else ""
+        yield self.strong(block.summary) + anchor
+        yield from self.render_blocks(block.blocks)
 
     def figure(self, block: blocks.Figure) -> Iterator[str]:
         name = f"figure-{len(self.files)}.svg"
         self.files[name] = figure_bytes(block.plot, "svg")
-        yield f"![{self.text(block.caption)}]({name})"
+        caption = f", caption: [{self.text(block.caption)}]" if block.caption else ""
+        yield f'#figure(fit(image("{name}", alt: {string(block.alt)})){caption}, numbering: none)'
 
     def pandoc_text(self, block: blocks.PandocText) -> Iterator[str]:
-        yield PASSAGE.format(len(self.passages))
         self.files |= block.pictures
         options = ("--syntax-highlighting=idiomatic", "--shift-heading-level-by=-1")
-        self.passages.append(f"#[\n{write_tree(block.tree, 'typst', *options)}\n]")
+        yield f"#[\n{write_tree(block.tree, self.pandoc_format, *options)}\n]"
+
+    def items(self, block: blocks.Items) -> Iterator[str]:
+        yield f"#list(tight: true, {', '.join(map(self._item, block.items))})" if block.items else ""
+
+    def _item(self, item: blocks.Item) -> str:
+        colour = {True: 'fill: rgb("#1a7f37"), ', False: 'fill: rgb("#b42318"), ', None: ""}[item.good]
+        words = [f"*{self.text(item.name)}*"] if item.name else []
+        words += [f'#text({colour}weight: "bold")[{self.text(item.verdict)}]'] if item.verdict else []
+        lines = [" ".join([*words, self.inline(item.text)]), *map(self.text, item.more)]
+        return f"[{' #linebreak() '.join(lines)}]"
+
+    # --- tables ---------------------------------------------------------------------------------
+
+    def cell(self, cell: Any) -> str:
+        if isinstance(cell, Formula):
+            return self.math(cell.latex)
+        if isinstance(cell, blocks.Bar):
+            bar = f"#box(width: {6 * cell.share:.2f}em, height: 0.7em, fill: luma(170))"
+            return f"{bar} {self.text(cell.text)}"
+        return self.text(
+            cell_text(cell).replace(" x ", " × ") if isinstance(cell, tuple) else cell_text(cell)
+        )
+
+    def grid(self, table: blocks.Table) -> Iterator[str]:
+        columns = len(table.columns)
+        sides = ", ".join("right" if right else "left" for right in table.numeric())
+        head = [f"table.header({self._cells(f'*{self.cell(name)}*' for name in table.columns)})"]
+        head += ["table.hline(stroke: 0.5pt)"]
+        rows = [self._cells(map(self.cell, row)) for row in table.rows]
+        if table.summed and rows:
+            rows.insert(-1, "table.hline(stroke: 0.5pt)")
+        inner = ",\n".join([*(head if any(table.columns) else []), *rows])
+        widths = ", ".join(_widths(table))
+        size = 9 if columns < 6 else 8 if columns < 9 else 7
+        yield f"#text(size: {size}pt, table(columns: ({widths},), align: ({sides},),\n{inner}))"
+
+    def _cells(self, cells: Iterable[str]) -> str:
+        return ", ".join(f"[{cell}]" for cell in cells)
+
+    # --- values ---------------------------------------------------------------------------------
+
+    def strong(self, words: str) -> str:
+        return f"#block(sticky: true)[*{self.text(words)}*]"
+
+    def value_heading(self, value: blocks.Value, level: int) -> Iterator[str]:
+        size = self.text(value.size.replace(" x ", " × "))
+        yield (
+            f"#block(sticky: true, above: 1.3em)[*{self.text(value.name)}* #h(0.6em) "
+            f"{self.math(value.equation)} #h(0.6em) #text(fill: luma(90))[{size}]]"
+        )
+
+
+def _widths(table: blocks.Table) -> list[str]:
+    """A column of long text takes a share of the line, and wraps; the others are as wide as they need be."""
+    longest = [
+        max(len(cell_text(cell)) for cell in (name, *(row[number] for row in table.rows)))
+        for number, name in enumerate(table.columns)
+    ]
+    if sum(longest) + 3 * len(longest) <= 100:
+        return ["auto"] * len(longest)
+    return [f"{count**0.5:.2f}fr" if count > 14 else "auto" for count in longest]
