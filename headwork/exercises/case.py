@@ -17,6 +17,13 @@ from headwork.numbers import HandTensor
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+FAILED = (
+    InputError,
+    ValueError,
+    IndexError,
+    ZeroDivisionError,
+    OverflowError,
+)  # the numbers do not go together
 SLACK = 0.05  # for what is not linear in the effect of rounding
 Array = Any  # numpy array of float64
 Steps = dict[str, "NDArray[Any]"]
@@ -112,10 +119,7 @@ class Case:
             array = _array(value)
             for edit in edits:
                 if name not in replacing and (change := edit.change_at(name)):
-                    new = change(RunView(everything, recorded, name, array))
-                    if new is None:
-                        raise NotApplicable
-                    array = np.asarray(new, float)
+                    array = _changed(change, RunView(everything, recorded, name, array))
             if name in replacing:
                 array = replacing[name]
             recorded[name] = array
@@ -125,13 +129,32 @@ class Case:
         try:
             with np.errstate(all="ignore"):
                 self.mechanism.run({**inputs, **options}, note)
-        except (InputError, ValueError, IndexError, ZeroDivisionError, OverflowError) as error:
+        except FAILED as error:
             if not edits and not replacing:
                 raise
             if reshaped and not edits:
                 return self.run(replacing, reshaped=False)
             raise NotApplicable(str(error)) from None
         return recorded
+
+    def edited_step(self, path: str, edit: Edit, right: Steps, replaced: Steps) -> Array | None:
+        """A step with an edit, of the right steps and those replaced; None where the edit does not reach it.
+
+        Only this step is worked out if the edit changes nothing before it.
+        """
+        reached = list(right)[: list(right).index(path) + 1]
+        changed = [step for step in reached if step not in replaced and edit.change_at(step)]
+        if edit.inputs or changed not in ([], [path]):
+            return self.run(replaced, [edit]).get(path)
+        change = edit.change_at(path)
+        if not changed or change is None:
+            return None
+        before = {step: right[step] for step in reached[:-1]}
+        try:
+            with np.errstate(all="ignore"):
+                return _changed(change, RunView({**self.inputs, **self.options}, before, path, right[path]))
+        except FAILED as error:
+            raise NotApplicable(str(error)) from None
 
     def propagated_error(self, own: Steps, half_units: Steps, path: str, edits: Sequence[Edit] = ()) -> Array:
         """How far an error of half a unit in every own earlier number may move each entry of a step."""
@@ -146,6 +169,13 @@ class Case:
                     ends.append(np.abs(self.run({**own, step: moved}, edits)[path] - centre))
                 total = total + np.nan_to_num(np.maximum(*ends), nan=0.0, posinf=0.0)
         return total * (1 + SLACK)
+
+
+def _changed(change: Callable[[RunView], Any], run: RunView) -> Array:
+    new = change(run)
+    if new is None:
+        raise NotApplicable
+    return np.asarray(new, float)
 
 
 def _array(value: Any) -> "NDArray[Any]":

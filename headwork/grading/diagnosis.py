@@ -87,8 +87,10 @@ def _changes(case: Case, wrong: WrongStep, base: Steps) -> Iterator[tuple[Miscon
     """The mistakes that change this step when continued from these earlier steps, with their values."""
     right = case.run(base)
     for mistake in applicable(case, (path for path in right if path not in base)):
-        steps = run_with_mistakes(case, mistake, replacing=base)
-        value = steps.get(wrong.path) if steps else None
+        try:
+            value = case.edited_step(wrong.path, mistake.edit, right, base)
+        except NotApplicable:
+            continue
         if value is not None and not same_values(value, right[wrong.path], 2 * 10.0**-wrong.digits):
             yield mistake, value
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
-from itertools import combinations, islice
+from itertools import combinations, islice, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from headwork.grading.edits import TABLE, at_every_branch, tree
 from headwork.grading.operand_edits import is_switch
 from headwork.grading.step_graph import UNFIT, Changes, StepEdit, StepGraph, itself
 from headwork.numbers import HandTensor
-from headwork.numbers.operations import OPERATIONS, Node, compute
+from headwork.numbers.operations import OPERATIONS, Node, compute_quietly
 
 Shape = tuple[int, ...]
 AXES = {-1: "each row of ", -2: "each column of ", (-2, -1): "all of "}
@@ -28,6 +28,9 @@ PAIRS, TURNS = (
 )
 MOST_CELLS, MOST_IN_PLACE = 150, 400  # larger steps are not tried; formulas for one part
 MOST_WORK = 12_000  # operations that are worked out, at most
+IN_STACKS = {name for name, rule in OPERATIONS.items() if not rule.rearranges} - {"cat", "constant", "to"} | {
+    "transpose"
+}
 
 
 class Part(NamedTuple):
@@ -50,6 +53,7 @@ class Part(NamedTuple):
         return set().union(*(part.labels() for part in self.parts)) if self.parts else {self.node}
 
 
+Which = Callable[[Array], Array]
 Runs = list[tuple[int, Callable[[int], Part]]]  # the formulas of a stack, made when they are looked at: how
 # many are one function of others, and each of them
 Stacks = dict[Shape, tuple[Runs, Array]]
@@ -63,10 +67,11 @@ def _part(runs: Runs, index: int) -> Part:
     raise IndexError(index)
 
 
-def other_formulas(graph: StepGraph, which: Callable[[Array], Array]) -> Iterator[tuple[StepEdit, int]]:
+def other_formulas(graph: StepGraph, which: Which) -> Iterator[tuple[StepEdit, int]]:
     """The formulas that may give the student's numbers, and how many were tried up to the size of each.
 
     ``which`` says which arrays of a stack are those numbers. The smallest formulas come first.
+    numpy's warnings are off where this is called.
     """
     if graph.result.array.size > MOST_CELLS:
         return
@@ -100,12 +105,12 @@ def other_formulas(graph: StepGraph, which: Callable[[Array], Array]) -> Iterato
         if found:
             return
         if number == 2:
-            inside = list(islice(_in_place(graph, [single, functions, pairs]), most))
+            inside = list(islice(_in_place(graph, [single, functions, pairs], which), most))
             tried += len(inside)
-            yield from ((edit, tried) for edit in inside)
+            yield from ((edit, tried) for edit in inside if edit)
 
 
-def _found(parts: Runs, values: Array, which: Callable[[Array], Array]) -> list[Part]:
+def _found(parts: Runs, values: Array, which: Which) -> list[Part]:
     return [_part(parts, int(index)) for index in np.flatnonzero(which(values))]
 
 
@@ -120,16 +125,51 @@ def _inner(graph: StepGraph) -> list[tuple[int, HandTensor]]:
     return [(n, tensor) for n, tensor in numbered if not OPERATIONS[tensor.node.operation].rearranges]
 
 
-def _in_place(graph: StepGraph, pools: list[Stacks]) -> Iterator[StepEdit]:
-    """Another formula for a part of the step."""
+def _in_place(graph: StepGraph, pools: list[Stacks], which: Which) -> Iterator[StepEdit | None]:
+    """Another formula for a part of the step; None for each that does not give the student's numbers."""
     places: list[tuple[Any, HandTensor]] = [(label, graph.known[label]) for label in graph.leaves]
     for place, right in [*places, *_inner(graph)]:
         fitting = {(a, b) for b in right.shape for a in (1, b)}  # sizes that are spread over the others
         for pool in pools if right is not graph.result else ():
-            for shape, (parts, _) in pool.items():
+            for shape, (parts, values) in pool.items():
                 if len(shape) == len(right.shape) and {*zip(shape, right.shape, strict=True)} <= fitting:
-                    many = min(sum(count for count, _ in parts), MOST_IN_PLACE)
-                    yield from (_edit(graph, _part(parts, i), place, right) for i in range(many))
+                    results = _through(graph, place, values[:MOST_IN_PLACE])
+                    met = repeat(True, len(values)) if results is None else which(results)
+                    for index, may_fit in zip(range(MOST_IN_PLACE), met, strict=False):
+                        yield _edit(graph, _part(parts, index), place, right) if may_fit else None
+
+
+def _through(graph: StepGraph, place: int | str, stack: Array) -> Array | None:
+    """The step with each array of a stack in one place, all at once; None where that cannot be done."""
+    new: dict[Node, Array] = {graph.operations[place].node: stack} if isinstance(place, int) else {}
+    for node in (tensor.node for tensor in graph.operations):
+        stacks = [stack if x.label == place else new.get(x.node) for x in node.operands]
+        if node in new or all(array is None for array in stacks):
+            continue
+        inner = min(array.ndim - 1 for array in stacks if array is not None)
+        options = _of_a_stack(node, stack)
+        if options is None or any(len(x.shape) > inner for x in node.operands):
+            return None
+        arrays = [x.array if array is None else array for x, array in zip(node.operands, stacks, strict=True)]
+        try:
+            new[node] = compute_quietly(node.operation, arrays, options)
+        except UNFIT:
+            return None
+    return new.get(graph.result.node)
+
+
+def _of_a_stack(node: Node, stack: Array) -> dict[str, Any] | None:
+    """The options of an operation for each array of a stack."""
+    options, operation = dict(node.options), node.operation
+    if operation == "matmul" and any(len(x.shape) < 2 for x in node.operands):
+        return None
+    if operation == "reshape":
+        return {"shape": (len(stack), *options["shape"])}
+    if operation == "getitem":
+        key = options["key"]
+        return {"key": (slice(None), *(key if isinstance(key, tuple) else (key,)))}
+    axes = [axis for name, axis in options.items() if name.startswith("axis")]
+    return options if operation in IN_STACKS and all(isinstance(x, int) and x < 0 for x in axes) else None
 
 
 def _exchanged(graph: StepGraph) -> Iterator[StepEdit]:
@@ -230,6 +270,10 @@ def _value(node: Any, arrays: list[Array]) -> Array | None:
         return arrays[node]
     parts: list[Any] = [_value(part, arrays) for part in node.operands]
     try:
-        return None if any(part is None for part in parts) else compute(node.operation, parts, node.options)
+        return (
+            None
+            if any(part is None for part in parts)
+            else compute_quietly(node.operation, parts, node.options)
+        )
     except UNFIT:
         return None

@@ -170,11 +170,12 @@ def _formulas(graph: StepGraph, target: Target) -> list[Match]:
     if target.empty or target.information < FEW_BITS:
         return []
     found = list[Match]()
-    for edit, tried in other_formulas(graph, target.which):
-        bits = _bits(1) + math.log2(tried)
-        value = graph.apply(edit) if not found or bits < found[0].bits + CLOSE else None
-        if value is not None and target.meets(value.array):
-            found.append(Match(edit, graph, bits))
+    with np.errstate(all="ignore"):
+        for edit, tried in other_formulas(graph, target.which):
+            bits = _bits(1) + math.log2(tried)
+            value = graph.apply(edit) if not found or bits < found[0].bits + CLOSE else None
+            if value is not None and target.meets(value.array):
+                found.append(Match(edit, graph, bits))
     return found
 
 

@@ -78,6 +78,20 @@ class StepGraph:
         return list(dict.fromkeys(operand.label for operand in operands if operand.label))
 
     @cached_property
+    def first_uses(self) -> dict[Any, int]:
+        """The first operation that each operand goes into, by its label."""
+        operations = list(enumerate(self.operations))
+        return {x.label: n for n, tensor in reversed(operations) for x in tensor.node.operands if x.label}
+
+    @cached_property
+    def moved_from(self) -> int:
+        """The first operation that has other operands than it was recorded with; else the last."""
+        for number, tensor in enumerate(self.operations):
+            if any(self.known.get(x.label, x) is not x for x in tensor.node.operands if x.label):
+                return number
+        return len(self.operations) - 1
+
+    @cached_property
     def branches(self) -> list[list[int]]:
         """The operations that are done in the same way for each turn or token, by number."""
         signatures: dict[Node, Any] = {}
@@ -109,15 +123,18 @@ class StepGraph:
                 if edit.options:
                     value = self.case.run(self.base, [Edit(lambda _: edit.options)])[self.path]
                     return HandTensor(value[tuple(map(slice, self.result.shape))] if edit.changes else value)
-                known = self.known
-                if replaced := {
-                    label: part for label, part in edit.changes.items() if isinstance(label, str)
-                }:
+                known, uses = self.known, self.first_uses
+                if labels := [label for label in edit.changes if isinstance(label, str)]:
                     known = dict(known)
-                    for label, part in replaced.items():
-                        known[label] = recompute(self.operations[-1:], [OperationEdit(0, part)], self.known)
-                edits = [OperationEdit(n, part) for n, part in edit.changes.items() if isinstance(n, int)]
-                return recompute(self.operations, edits, known)
+                    for label in labels:
+                        part = OperationEdit(0, edit.changes[label])
+                        known[label] = recompute(self.operations[-1:], [part], self.known)
+                places = (uses.get(x, 0) if isinstance(x, str) else x for x in edit.changes)
+                start = min(self.moved_from, *places)
+                edits = [
+                    OperationEdit(n - start, edit.changes[n]) for n in edit.changes if isinstance(n, int)
+                ]
+                return recompute(self.operations[start:], edits, known)
         except UNFIT:
             return None
 

@@ -110,12 +110,16 @@ class Target:
         return near | (value == self.values) | hidden | ~self.written
 
     def which(self, stack: Array) -> Array:
-        """Which values of a stack are these numbers, in the order in which they are written."""
+        """Which values of a stack are these numbers."""
         if stack[0].size != self.values.size:
             return np.zeros(len(stack), bool)
+        values, flat = self.values.ravel(), stack.reshape(len(stack), -1)
         with np.errstate(all="ignore"):
-            near = np.abs(self.values.ravel() - stack.reshape(len(stack), -1)) <= self.allowed.ravel()
-        return (near | ~self.written.ravel()).all(-1)
+            near = np.abs(values - flat) <= self.allowed.ravel() + 1e-12 * np.abs(flat)
+        near |= (flat == values) | (np.isnan(flat) & (values == 0)) | ~self.written.ravel()
+        met: Array = near.all(-1)
+        met[met] = [self.meets(value) for value in stack[met]]
+        return met
 
     def partly(self, value: Array) -> str:
         """In which rows, columns or heads a value gives the wrong numbers, where all others are right."""
