@@ -224,7 +224,7 @@ def test_wrong_code_is_caught_and_its_cause_named(notebook, name):
     assert len(FILLINGS[notebook]["wrong"][name]) >= 5
     for old, new, cause in FILLINGS[notebook]["wrong"][name]:
         function = filled(notebook, name, (old, new))
-        for _ in range(5):
+        for _ in range(3):
             verdict = check(name, function)
             assert not verdict, (old, new)
             assert cause in str(verdict), (old, new, verdict)
