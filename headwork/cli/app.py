@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from importlib import import_module
 from typing import Any, TextIO, cast
 
@@ -17,6 +18,7 @@ from typer import Option
 from typer.core import TyperGroup
 
 from headwork import __version__
+from headwork.cli.options import COMMANDS, Function, parameters_of, with_parameters
 from headwork.cli.output import SafeStream, with_output
 from headwork.errors import HeadworkError, truncate
 
@@ -64,28 +66,31 @@ app = _group(
 )
 
 
-def group(name: str, panel: str, summary: str, *examples: str, default: str = "") -> typer.Typer:
-    """A command with commands of its own, under this panel; ``default`` is meant where none is named."""
-    typer_group = _group(default)
-    app.add_typer(typer_group, name=name, help=summary, rich_help_panel=panel, epilog=_epilog(examples))
+@cache
+def group(name: str) -> typer.Typer:
+    """A command with commands of its own; ``default`` is meant where none is named."""
+    about = COMMANDS[name]
+    typer_group = _group(about.get("default", ""))
+    panel, epilog = about["panel"], _epilog(about["examples"])
+    app.add_typer(typer_group, name=name, help=about["help"], rich_help_panel=panel, epilog=epilog)
     return typer_group
 
 
-def command(
-    *examples: str, to: typer.Typer = app, name: str | None = None
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add a function as a command, with examples at the end of its help.
+def command(name: str = "", *, of: str = "") -> Callable[[Function], Function]:
+    """Add a function as a command, or as one of a group; its words stand in ``commands.toml``.
 
     The first line of its docstring is what --help lists, under the panel that its module is named after.
     Where it takes ``output``, the options of the output are added.
     """
 
-    def add(function: Callable[..., None]) -> Callable[..., None]:
+    def add(function: Function) -> Function:
+        own = name or function.__name__.strip("_")
+        about = COMMANDS[f"{of} {own}".strip()]
         shows = "output" in inspect.signature(function).parameters
-        complete = with_output(function) if shows else function
-        module = function.__module__.rpartition(".")[2]
-        panel = module.replace("_", " ").capitalize() if to is app else None
-        to.command(name, epilog=_epilog(examples), rich_help_panel=panel)(complete)
+        complete = (with_output if shows else with_parameters)(function, parameters_of(function, about))
+        panel = None if of else function.__module__.rpartition(".")[2].replace("_", " ").capitalize()
+        settings: dict[str, Any] = {"help": about.get("help"), "epilog": _epilog(about["examples"])}
+        (group(of) if of else app).command(own, rich_help_panel=panel, **settings)(complete)
         return function
 
     return add

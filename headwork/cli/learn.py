@@ -3,25 +3,20 @@
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer import Argument, Option
 
 from headwork.cli.app import command
-from headwork.cli.output import Digits, ListAll, Output, Settings, assignment, check_out_path
+from headwork.cli.output import Output, assignment, check_out_path
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
     from headwork.problems import Solution
 
 
-@command("headwork run --out report/", "headwork run --book-only --lab")
-def run(
-    out: Annotated[Path | None, Option(help="The folder for the report; a new one by default.")] = None,
-    book_only: Annotated[bool, Option("--book-only", help="Train no model.")] = False,
-    lab: Annotated[bool, Option("--lab", help="Write the lab (24 MB) beside it, linked.")] = False,
-) -> None:
+@command()
+def run(out: Path | None = None, book_only: bool = False, lab: bool = False) -> None:
     """Solve the whole problem book and write a report.
 
     Where torch is installed, a small vision transformer is trained too. The report is one page with pictures.
@@ -47,17 +42,8 @@ def run(
         raise typer.Exit(1)
 
 
-@command(
-    "headwork problems",
-    "headwork problems A2",
-    "headwork problems A2 --as html --out a2.html",
-    "headwork problems --check",
-)
-def problems(
-    output: Output,
-    slug: Annotated[str, Argument(help="Which problem: A1 to G12. Without it, all are listed.")] = "",
-    check: Annotated[bool, Option("--check", help="Solve all, or this one; exit 1 on a mismatch.")] = False,
-) -> None:
+@command()
+def problems(output: Output, slug: str = "", check: bool = False) -> None:
     """List course problems, solve one, or check all.
 
     Without a slug, another format than text gives the whole book.
@@ -103,19 +89,15 @@ def _train_digits(folder: Path) -> Any:
     return job
 
 
-@command("headwork lab", "headwork lab A2", "headwork lab --save course.html", "headwork lab --site lab/")
+@command()
 def lab(
-    place: Annotated[str, Argument(help="Where to begin: softmax, hw3/1.1e, A2.")] = "",
-    save: Annotated[Path | None, Option(help="Write the page as one file that needs no server.")] = None,
-    site: Annotated[Path | None, Option(help="Write it as a folder for any static web host.")] = None,
-    host: Annotated[
-        str, Option(help="Listen beyond this computer; the token is still needed.")
-    ] = "127.0.0.1",
-    port: Annotated[int, Option(min=0, max=65535, help="A port of your choice; a free one by default.")] = 0,
-    browser: Annotated[
-        bool, Option("--browser/--no-browser", help="Open the page where there is one.")
-    ] = True,
-    model: Annotated[list[Path] | None, Option(help="A further model for Look inside: its folder.")] = None,
+    place: str = "",
+    save: Path | None = None,
+    site: Path | None = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    browser: bool = True,
+    model: list[Path] | None = None,
 ) -> None:
     """Open a page that computes: change any number.
 
@@ -172,26 +154,20 @@ def _open_browser(address: str) -> None:
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
-@command(
-    'headwork explain self-attention --set tokens="1 2; 2 0" --set beta=1 --exact',
-    "headwork explain self-attention problem.toml --as html --out steps.html",
-    "headwork explain self-attention problem.toml --slide beta --as html --out beta.html",
-    'headwork explain softmax --set scores="0 1 2" --cell "weights[1]"',
-    'headwork explain encoder --set tokens="1 2; 2 0" --random 7 --exact',
-)
+@command()
 def explain(
     output: Output,
-    mechanism: Annotated[str, Argument(help="What to work: see --list.")] = "",
-    problem: Annotated[Path | None, Argument(help="A TOML file: mechanism, [inputs], [options].")] = None,
-    set_: Settings = None,
-    exact: Annotated[bool, Option("--exact", help="Keep fractions, roots, e and pi.")] = False,
-    cell: Annotated[list[str] | None, Option(help="Only the arithmetic of a cell: weights[0,1].")] = None,
-    limit: Annotated[str | None, Option(help="Every step in a limit: beta=oo.")] = None,
-    what_if: Annotated[list[str] | None, Option(help='Replace a step: scores="0 1; 1 0".')] = None,
-    random: Annotated[int | None, Option(min=0, help="A model's missing parameters, by a seed.")] = None,
-    slide: Annotated[str | None, Option(help="On a slider, in a page: beta, or beta=0,1,oo.")] = None,
-    digits: Digits = 4,
-    list_: ListAll = False,
+    mechanism: str = "",
+    problem: Path | None = None,
+    set_: list[str] | None = None,
+    exact: bool = False,
+    cell: list[str] | None = None,
+    limit: str | None = None,
+    what_if: list[str] | None = None,
+    random: int | None = None,
+    slide: str | None = None,
+    digits: int = 4,
+    list_: bool = False,
 ) -> None:
     """Work a problem step by step, with exact numbers.
 

@@ -4,16 +4,15 @@ A command that takes a parameter ``output: Output`` gets the options --as, --jso
 here, so that they are the same everywhere.
 """
 
-import inspect
 import sys
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, get_type_hints
+from typing import TYPE_CHECKING, Any, TextIO
 
-from typer import Exit, Option
+from typer import Exit
 
+from headwork.cli.options import COMMANDS, Function, Parameters, annotated, with_parameters
 from headwork.documents.formats import DEFAULT_FORMAT, find_format, format_for_path, format_names
 from headwork.documents.style import escape_controls, style_for
 from headwork.errors import InputError
@@ -25,13 +24,6 @@ if TYPE_CHECKING:
 ASCII_FALLBACK = str.maketrans(
     {"β": "beta", "π": "pi", "∞": "oo", "×": "x", "·": "*", "−": "-", "→": "->", "…": "..."}
 )
-
-Digits = Annotated[int, Option("--digits", min=0, max=15, help="Digits after the decimal point.")]
-ListAll = Annotated[bool, Option("--list", help="List what can be named, with what each takes.")]
-Settings = Annotated[list[str] | None, Option("--set", help="A setting, name=value; repeatable.")]
-Seed = Annotated[int, Option("--seed", min=0, help="Another seed gives other numbers.")]
-Difficulty = Annotated[int, Option("--difficulty", min=1, max=3, help="1, 2 or 3.")]
-Hint = Annotated[int, Option("--hint", min=0, max=3, help="0 marks, 1 where, 2 what kind, 3 the step.")]
 
 
 @dataclass(frozen=True)
@@ -85,23 +77,19 @@ def check_out_path(path: Path | None, *, folder: bool = False, option: str = "--
         raise InputError(f"{option} {path} is a {wrong}. Name a {wanted}.")
 
 
-def with_output(function: Callable[..., None]) -> Callable[..., None]:
+def with_output(function: Function, own: Parameters) -> Function:
     """The function with the options of its output in place of the parameter ``output``.
 
-    An option that the function declares itself (an --out that is a folder, say) stays its own.
+    An option that is its ``own`` (an --out that is a folder, say) stays that.
     """
-    own = get_type_hints(function, include_extras=True)
     *names, last = format_names()
-    options: dict[str, tuple[Any, Any]] = {
-        "as_": (
-            Annotated[str, Option("--as", help=f"{', '.join(names)} or {last}; else as --out ends.")],
-            "",
-        ),
-        "json": (Annotated[bool, Option("--json", help="Short for --as json.")], False),
-        "out": (Annotated[Path | None, Option("--out", help="Write to this file, not the screen.")], None),
-        "fragment": (Annotated[bool, Option("--fragment", help="LaTeX or HTML to put into a page.")], False),
+    types = {"as_": (str, ""), "json": (bool, False), "out": (Path | None, None), "fragment": (bool, False)}
+    words: dict[str, str] = {name: COMMANDS["options"][name] for name in types if name not in own}
+    if "as_" in words:
+        words["as_"] = words["as_"].format(formats=f"{', '.join(names)} or {last}")
+    options = {
+        name: (annotated(name, *types[name], {"help": text}), types[name][1]) for name, text in words.items()
     }
-    options = {name: option for name, option in options.items() if name not in own}
 
     @wraps(function)
     def command(**given: Any) -> None:
@@ -112,23 +100,7 @@ def with_output(function: Callable[..., None]) -> Callable[..., None]:
         find_format(chosen)
         function(**given, output=Output(chosen, typed.get("out"), typed["fragment"]))
 
-    parameters = inspect.signature(function).parameters.items()
-    own_options = {name: (own[name], parameter.default) for name, parameter in parameters if name != "output"}
-    return keyword_options(command, own_options | options)
-
-
-def keyword_options(
-    function: Callable[..., None], options: Mapping[str, tuple[Any, Any]]
-) -> Callable[..., None]:
-    """The function with these options, each with its type and default, as typer reads them."""
-    function.__annotations__ = {name: annotation for name, (annotation, _) in options.items()}
-    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for name, (annotation, default) in options.items()
-        ]
-    )
-    return function
+    return with_parameters(command, own | options)
 
 
 class SafeStream:

@@ -2,28 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import typer
-from typer import Argument, Option
 
-from headwork.cli.app import command, group
-from headwork.cli.output import Difficulty, Hint, Output, Seed, check_out_path
+from headwork.cli.app import command
+from headwork.cli.output import Output, check_out_path
 from headwork.errors import InputError
 
-practice = group(
-    "practice",
-    "Practise",
-    "Make exercises: one, or a sheet for a course.",
-    "headwork practice list",
-    "headwork practice new self-attention --seed 7 --out ex7/",
-    "headwork practice check my-exercise.toml",
-    "headwork practice sheet course.toml --roster students.csv --out sheet3/",
-    "headwork practice export self-attention --seed 7 --to gradescope --out hw1/",
-)
 
-
-@command("headwork practice list", to=practice, name="list")
+@command(of="practice")
 def list_(output: Output) -> None:
     """List the kinds of exercise and what each asks for."""
     from headwork.exercises.questions import kind_table
@@ -31,18 +18,8 @@ def list_(output: Output) -> None:
     output.show(kind_table())
 
 
-@command(
-    "headwork practice new self-attention --seed 7 --out ex7/",
-    "headwork practice new my-exercise.toml --as latex",
-    to=practice,
-)
-def new(
-    output: Output,
-    kind: Annotated[str, Argument(help="A kind of exercise (see list), or a TOML file of your own.")],
-    seed: Seed = 0,
-    difficulty: Difficulty = 1,
-    out: Annotated[Path | None, Option(help="A folder for the question and the answer sheets.")] = None,
-) -> None:
+@command(of="practice")
+def new(output: Output, kind: str, seed: int = 0, difficulty: int = 1, out: Path | None = None) -> None:
     """Make one exercise: the question and an answer sheet.
 
     The answer sheet is a TOML file and a page that opens offline.
@@ -76,11 +53,8 @@ def new(
     print(f"wrote {out}: fill in answer.toml or answer.html, then headwork grade {answer}", file=sys.stderr)
 
 
-@command("headwork practice check my-exercise.toml", to=practice)
-def check(
-    output: Output,
-    exercise: Annotated[Path, Argument(help="A TOML file: mechanism, [inputs], [options], [points].")],
-) -> None:
+@command(of="practice")
+def check(output: Output, exercise: Path) -> None:
     """Find mistakes that these numbers cannot reveal.
 
     Also names mistakes that cannot be told apart, and the smallest change of one entry that reveals them.
@@ -94,12 +68,8 @@ def check(
     output.show(result, good=result.good)
 
 
-@command("headwork practice sheet course.toml --roster students.csv --out sheet3/", to=practice)
-def sheet(
-    course: Annotated[Path, Argument(help="A TOML file: title, secret, [[exercise]] with kind or file.")],
-    roster: Annotated[Path, Option(help="A CSV file with a column student (and name, email).")],
-    out: Annotated[Path, Option(help="The folder to write.")],
-) -> None:
+@command(of="practice")
+def sheet(course: Path, roster: Path, out: Path) -> None:
     """Make a variant of a sheet for every student.
 
     Keys and marking scheme are written to a folder apart from what is handed out.
@@ -120,21 +90,8 @@ NEXT_STEPS = {
 }
 
 
-@command(
-    "headwork practice export self-attention --seed 7 --to gradescope --out hw1/",
-    "headwork practice export ex7/ my-exercise.toml --to otter --out hw2/",
-    to=practice,
-)
-def export(
-    sources: Annotated[
-        list[str], Argument(help="Kinds of exercise, TOML files, folders of new, or one of keys.")
-    ],
-    to: Annotated[str, Option(help="gradescope, otter, nbgrader, moodle or notebook.")],
-    out: Annotated[Path, Option(help="A new folder; its name is the assignment's.")],
-    seed: Seed = 0,
-    difficulty: Difficulty = 1,
-    hint: Hint = 2,
-) -> None:
+@command(of="practice")
+def export(sources: list[str], to: str, out: Path, seed: int = 0, difficulty: int = 1, hint: int = 2) -> None:
     """Write exercises as the files of a course system.
 
     The system then gives the marks that headwork grade gives. A folder of keys, as practice sheet writes it,
@@ -152,29 +109,8 @@ def export(
         print(f"wrote {out}: {NEXT_STEPS[to]}", file=sys.stderr)
 
 
-NOTEBOOKS = (
-    "headwork course new transformer --out hw1/",
-    "headwork course new by-hand --as nbgrader --out hw1/",
-)
-course = group(
-    "course",
-    "Practise",
-    "Answer a hand-out's question; write course notebooks.",
-    "headwork course hw3/1.3c",
-    "headwork course --find permutation",
-    *NOTEBOOKS,
-    default="show",
-)
-
-
-@command(
-    "headwork course show hw3/1.3c", "headwork course hw3", "headwork course --find permutation", to=course
-)
-def show(
-    output: Output,
-    question: Annotated[str, Argument(help="hw3/1.3c, hw3/1.1a-b, hw3; without it, all are listed.")] = "",
-    find: Annotated[str, Option(help="Words of a question or its answer.")] = "",
-) -> None:
+@command(of="course")
+def show(output: Output, question: str = "", find: str = "") -> None:
     """List the hand-outs' questions, or answer one.
 
     The answer alone earns full marks; below it stand a command, a notebook and an exercise. The word show can
@@ -192,29 +128,20 @@ def show(
         output.show(handouts.question_list() if output.is_default else handouts.answers_document())
 
 
-@command(*NOTEBOOKS, to=course, name="new")
-def new_notebook(
-    notebook: Annotated[str, Argument(help="by-hand, transformer, vit or sentiment.")],
-    out: Annotated[Path, Option(help="The folder to write into.")],
-    version: Annotated[str, Option("--as", help="student, solution, otter or nbgrader.")] = "student",
-    force: Annotated[bool, Option("--force", help="Overwrite what is there.")] = False,
-) -> None:
+@command("new", of="course")
+def new_notebook(notebook: str, out: Path, as_: str = "student", force: bool = False) -> None:
     """Write a course notebook.
 
     A student's has blanks, and after each a check that draws fresh numbers and names the cause of a mistake.
     """
     from headwork.courses.notebooks import write_notebook
 
-    files = write_notebook(notebook, version, out, force=force)
-    print(f"wrote {out}: {NEXT_STEPS.get(version, f'open {files[0].name}')}", file=sys.stderr)
+    files = write_notebook(notebook, as_, out, force=force)
+    print(f"wrote {out}: {NEXT_STEPS.get(as_, f'open {files[0].name}')}", file=sys.stderr)
 
 
-@command("headwork handin hw2.toml --out hw2.pdf", "headwork handin hw2.toml --as latex --out hw2.tex")
-def handin(
-    output: Output,
-    source: Annotated[Path, Argument(help="A TOML file: title, names, [[section]] with what each holds.")],
-    force: Annotated[bool, Option("--force", help="Write what can be read, and overwrite.")] = False,
-) -> None:
+@command()
+def handin(output: Output, source: Path, force: bool = False) -> None:
     """Put answers, worked problems and notebooks in one PDF.
 
     A section holds text (LaTeX or Markdown), problems, traces, notebooks with their outputs, or pictures.
@@ -233,19 +160,15 @@ def handin(
         print(f"Note: {complaint}", file=sys.stderr)
 
 
-@command(
-    "headwork grade ex7/answer.toml",
-    "headwork grade ex7/answer.toml --hint 3",
-    "headwork grade sheet3/answers/ --key sheet3/key/ --out marks/",
-)
+@command()
 def grade(
     output: Output,
-    answers: Annotated[Path, Argument(help="An answer file, or a folder of them.")],
-    key: Annotated[Path | None, Option(help="A key file, or the folder of keys.")] = None,
-    out: Annotated[Path | None, Option(help="A folder for the class page, marks and feedback.")] = None,
-    gradebook: Annotated[Path | None, Option(help="A CSV export of Canvas or Moodle to fill in.")] = None,
-    column: Annotated[str, Option(help="Its column for the marks: the sheet's title.")] = "",
-    hint: Hint = 2,
+    answers: Path,
+    key: Path | None = None,
+    out: Path | None = None,
+    gradebook: Path | None = None,
+    column: str = "",
+    hint: int = 2,
 ) -> None:
     """Mark an answer and explain the first incorrect step.
 

