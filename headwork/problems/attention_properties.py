@@ -17,10 +17,7 @@ TOKENS = "1 2; 2 0; 0 1"
 
 
 def b1(solution: Solution) -> None:
-    trace = solution.show(
-        explain("attention", query=TOKENS, key="1 1; 0 2; 1 0", value="1 0; 0 1; 2 2", exact=True)
-    )
-    solution.say("Attention(Q, K, V) = softmax(beta Q K^T) V, with beta = 1/sqrt(d_k) by default.")
+    trace = solution.worked
     weights, value, output = (trace[name].values for name in ("weights", "value", "output"))
     powers = np.exp(trace["scores"].values @ value)
     misplaced = powers / powers.sum(-1, keepdims=True)
@@ -53,14 +50,9 @@ def b2(solution: Solution) -> None:
             soft["output"].exact,
             np.array([mean] * 3, object),
         )
-    tie = solution.show(
-        explain("attention", query="[[1, 0]]", key="1 0; 1 5; 0 0", value="1; 2; 3", beta="oo", exact=True)
-    )
-    solution.check("a tie at beta = ∞ is shared", tie["weights"], "[[1/2, 1/2, 0]]")
-    _fully_connected(solution)
 
 
-def _fully_connected(solution: Solution) -> None:
+def fully_connected(solution: Solution) -> None:
     """How layers without attention keep one value or spread all, in numbers."""
     inputs = np.array([1.0, 2, 4, 5])
     keep, spread = np.array([0.0, 0, 1, 0]), np.full(4, 0.25)
@@ -84,9 +76,6 @@ def _fully_connected(solution: Solution) -> None:
     solution.check(
         "without a gate, w_h = 0.9: after 50 steps 2 becomes", np.array([2 * 0.9**50]), "0.0103", rounded=4
     )
-    solution.say("""A fully connected layer has the entries of its matrix where attention has weights: a row
-    with a single 1 keeps one value, equal entries 1/n spread all. They are the same for every input;
-    attention computes them anew for each. A gate sigmoid(w x + b) makes them depend on the input, too.""")
 
 
 def b3(solution: Solution) -> None:
@@ -194,9 +183,6 @@ def b5(solution: Solution) -> None:
     solution.confirm("so do the heads of a convolution", filtered.holds)
     padded = build("convolution", taps="1 0 -1", tokens=5, ends="zero")
     solution.confirm("so do those of a convolution with zeros beyond the ends", padded.holds)
-    solution.say("""Zero padding needs more: where all tokens are alike, the rows of a head that attends by
-    position are alike too, at the ends as elsewhere. There the heads of the taps take the token itself, and
-    further heads, one per dimension, read it in their scores and take that away again.""")
 
 
 def _weights(query: Any, key: Any, beta: float) -> Any:
@@ -207,12 +193,10 @@ def _weights(query: Any, key: Any, beta: float) -> Any:
 def b6(solution: Solution) -> None:
     import sympy
 
-    trace = solution.show(explain("self-attention", tokens="0 r 0 r; r 0 0 0; 0 r r 0", beta=1))
-    r = sympy.Symbol("r", real=True)
+    trace, r = solution.worked, sympy.Symbol("r", real=True)
     x, y = trace["tokens"].exact, trace["output"].exact
     norms = np.array([sum(c**2 for c in row) for row in x], object)
     solution.check("squares of the norms", norms, "2*r^2, r^2, 2*r^2")
-    solution.check("scores", trace["scores"], "2*r^2, 0, r^2; 0, r^2, 0; r^2, 0, 2*r^2")
     solution.check("weights as r -> ∞", trace.limit("r", "oo")["weights"], "1 0 0; 0 1 0; 0 0 1")
     squares = [
         sympy.together(sum((a - b) ** 2 for a, b in zip(y[i], x[i], strict=True)) / r**2) for i in range(3)
@@ -224,22 +208,14 @@ def b6(solution: Solution) -> None:
     solution.check("smallest r for epsilon = 1/1000", np.array([smallest], object), "2.839", rounded=3)
     error = float(squares[1].subs(r, smallest)) ** 0.5
     solution.check("at that r the error of y2 is epsilon", error * np.ones(1), "[1/1000]")
-    solution.say("""The error of y2 is sqrt(10)/(e^(r^2) + 2), so r = sqrt(ln(sqrt(10)/epsilon - 2)). The
-    hand-out calls this norm beta.""")
     copied = build("copy", tolerance=1e-3)
     solution.check("built to order, the norm is", copied.norm_exact, "sqrt(ln(sqrt(10)*1000 - 2))")
 
 
 def b7(solution: Solution) -> None:
-    inputs: dict[str, Any] = {
-        "query": "1 2; 2 0; 0 1; 1 1",
-        "key": "1 0; 2 0; 0 0; 1 0",
-        "value": "0 2; 0 0; 0 1; 0 1",
-    }
-    raw = solution.show(explain("linear-attention", exact=True, **inputs))
+    raw = solution.worked
     undefined = np.isnan(raw["weights"].values[2]).all() and raw.warnings
     solution.confirm("A2's row 2 is 0/0: undefined, with a warning", undefined)
-    solution.check("A2's row 0", raw["weights"].exact[0], "1/4 1/2 0 1/4")
     others = {"query": "1 2; 2 1; 1 1", "key": "1 1; 2 1; 1 3", "value": "1 0; 0 1; 2 2"}
     for features in ("none", "elu+1"):
         for mask in (None, "causal"):
@@ -250,7 +226,7 @@ def b7(solution: Solution) -> None:
             )
             label = f"parallel = recurrent ({features}, {mask or 'no mask'})"
             solution.check(label, parallel, recurrent.exact)
-    positive = explain("linear-attention", features="elu+1", **inputs)
+    positive = raw.rerun(features="elu+1", exact=False)
     solution.confirm("elu+1 keeps every weight positive", (positive["weights"].values > 0).all())
     state, weighed = (sizes.growth(f"linear-attention{form}")["order"] for form in ("-recurrent", ""))
     solution.check("state form, n queries and m keys: grows as", state, "O(n d^2 + m d^2)")

@@ -1,25 +1,27 @@
 """The problem book: every course problem, solved by our mechanisms, with the published values beside ours.
 
-An entry is a function that fills a ``Solution``: it shows traces and tables, explains in a few words, and
-checks each value against the correct one. The checks are the golden tests at the same time.
+What an entry works stands in ``book.toml``, or in a function that fills a ``Solution``: it shows traces and
+tables, explains in a few words, and checks each value against the correct one. The checks are the golden
+tests at the same time.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
 
+from headwork import sizes
 from headwork.documents import Details, Document, Heading, Item, Items, Table
 from headwork.documents.number_format import cell_text, decimal_value, number_text
 from headwork.errors import unknown_name
 from headwork.files import load_package_toml
 from headwork.numbers import HandTensor
 from headwork.numbers.parsing import read_tensor
-from headwork.readings import Trace, TraceValue
+from headwork.readings import Trace, TraceValue, explain
 from headwork.readings.trace_document import trace_data
 
 GROUPS = {
@@ -65,7 +67,8 @@ class Solution:
     findings: list[CheckedValue] = field(default_factory=list)
     answer: str = ""
     why: str = ""
-    values: Mapping[str, Any] = field(default_factory=dict)  # the correct ones, from book.toml
+    worked: Any = None  # the trace or the ledger that was worked last
+    last: Mapping[str, Any] = field(default_factory=dict)  # the part of the book that asked for it
 
     @property
     def short_answer(self) -> str:
@@ -92,12 +95,24 @@ class Solution:
         self.parts += [part.title, *part.parts] if isinstance(part, Document) else [part]
         return part
 
-    def check_values(self, part: Any, group: str = "") -> None:
-        """Compare steps of a trace or facts of a ledger with the correct values of the book."""
-        values = self.values[group] if group else self.values
-        for label, (place, correct, *digits) in values.items():
-            expected = tuple(correct) if isinstance(correct, list) else correct
-            self.check(label, _value_at(part, place), expected, rounded=digits[0] if digits else -1)
+    def work(self, part: Mapping[str, Any]) -> None:
+        """A part of the work as ``book.toml`` has it: words, or something worked, shown and checked."""
+        if "say" in part:
+            self.say(part["say"])
+            return
+        if "change" in part:
+            inputs = {**self.last.get("inputs", {}), **part["change"]}
+            part = {**self.last, "show": False, "values": {}, **part, "inputs": inputs}
+        self.last, inputs = part, {n: _as_tuple(value) for n, value in part.get("inputs", {}).items()}
+        if "sizes" in part:
+            self.worked = getattr(sizes, part["sizes"])(**inputs)
+        else:
+            self.worked = explain(part["explain"], exact=part.get("exact", False), **inputs)
+        if part.get("show"):
+            self.show(self.worked)
+        for label, (place, correct, *digits) in part.get("values", {}).items():
+            rounded = digits[0] if digits else -1
+            self.check(label, _value_at(self.worked, place), _as_tuple(correct), rounded=rounded)
 
     def check(self, label: str, ours: Any, expected: Any, *, rounded: int = -1) -> None:
         """Compare with the correct value: exactly, to ``TOLERANCE`` in decimals, or to so many digits."""
@@ -115,6 +130,10 @@ class Solution:
     def confirm(self, label: str, fact: Any) -> None:
         """Check a fact that the label states."""
         self.check(label, bool(fact), True)
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _numbers(value: Any) -> Any:
@@ -195,7 +214,7 @@ class Problem:
 
     def solve(self) -> Solution:
         words = book_texts().get(self.slug, {})
-        solution = Solution(values=words.get("values", {}))
+        solution = Solution()
         self.fill(solution)
         solution.answer, solution.why = (_one_line(words.get(name, "")) for name in ("answer", "why"))
         for i, finding in enumerate(solution.findings):
@@ -232,15 +251,25 @@ def book_texts() -> dict[str, Any]:
     return load_package_toml(__file__, "book.toml")
 
 
+def _fill(functions: Mapping[str, Any], work: Iterable[Mapping[str, Any]], solution: Solution) -> None:
+    """All the work of an entry, one part after another."""
+    for part in work:
+        if "call" in part:
+            functions[part["call"]](solution)
+        else:
+            solution.work(part)
+
+
 @cache
 def all_problems() -> dict[str, Problem]:
-    """Every problem by its slug, in order: the words of book.toml, and the function of that name."""
+    """Every problem by its slug, in order: what book.toml says, and the functions that it calls."""
     modules = [import_module(f"headwork.problems.{name}") for name in MODULES]
     functions = {name: function for module in modules for name, function in vars(module).items()}
-    return {
-        slug: Problem(slug, entry["title"], _one_line(entry["question"]), functions[slug.lower()])
-        for slug, entry in book_texts().items()
-    }
+    problems = {}
+    for slug, entry in book_texts().items():
+        fill = partial(_fill, functions, entry.get("work", [{"call": slug.lower()}]))
+        problems[slug] = Problem(slug, entry["title"], _one_line(entry["question"]), fill)
+    return problems
 
 
 def find(slug: str) -> Problem:
