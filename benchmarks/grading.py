@@ -80,14 +80,14 @@ def rounded_at_each_step(exercise: Exercise, digits: int) -> dict[str, str]:
 
 def right_answers(exercise: Exercise, *, exact: bool) -> dict[str, dict[str, str]]:
     """The key in every form in which it is right."""
-    forms = {f"{digits} digits": texts(exercise, exercise.key, digits) for digits in (3, 4, 8)}
+    forms = {f"{digits} digits": texts(exercise, exercise.solution, digits) for digits in (3, 4, 8)}
     forms |= {
-        f"{n} digits, last zeros left out": texts(exercise, exercise.key, n, short=True) for n in (3, 4)
+        f"{n} digits, last zeros left out": texts(exercise, exercise.solution, n, short=True) for n in (3, 4)
     }
     forms |= {
         f"{digits} digits, rounded on the way": rounded_at_each_step(exercise, digits) for digits in (3, 4)
     }
-    forms["fractions"] = {path: as_fractions(exercise.key[path]) for path in exercise.asked}
+    forms["fractions"] = {path: as_fractions(exercise.solution[path]) for path in exercise.asked}
     if exact:
         steps = exercise.solve(exact=True).steps
         forms["exact"] = {
@@ -113,7 +113,7 @@ class Wrong:
 
 def mistaken_answers(exercise: Exercise, digits: int, *, short: bool = False) -> Iterator[Wrong]:
     """Each known mistake that exercises are drawn to show, if it changes more than rounding can hide."""
-    for mistake in applicable(exercise.case, exercise.key):
+    for mistake in applicable(exercise.case, exercise.solution):
         steps = run_with_mistakes(exercise.case, mistake) if mistake.chosen_for else None
         path = first_change(exercise, steps, 2 * 10.0**-digits) if steps else None
         if steps and path and all(np.isfinite(steps[p]).all() for p in exercise.asked):
@@ -123,7 +123,7 @@ def mistaken_answers(exercise: Exercise, digits: int, *, short: bool = False) ->
 def slipped_answers(exercise: Exercise, digits: int, draws: SeededRandom) -> Iterator[Wrong]:
     """One entry of one step is off, and the later steps are worked out from it."""
     for path in exercise.asked:
-        value = exercise.key[path].copy()
+        value = exercise.solution[path].copy()
         index = np.unravel_index(draws.integer(0, value.size - 1), value.shape) if value.ndim else ()
         cell = tuple(int(i) for i in index)
         whole = bool(np.all(value == np.round(value)))
@@ -158,7 +158,7 @@ def judge_answer(wrong: Wrong) -> Row:
         cause=found,
         named=len(first.causes),
         once=sum(step.points < step.max_points for step in mark.steps) == 1,
-        entry=wrong.cell is None or wrong.cell in first.cells,
+        entry=wrong.cell is None or wrong.cell in first.wrong_cells,
     )
 
 
@@ -202,7 +202,7 @@ def measure_cohort(students: int) -> tuple[float, float]:
             for index, exercise in sheet.exercises.items():
                 wrong = [*mistaken_answers(exercise, 4), *slipped_answers(exercise, 4, draws)]
                 right = draws.integer(0, 1)
-                answers = texts(exercise, exercise.key, 4) if right else draws.choice(wrong).answers
+                answers = texts(exercise, exercise.solution, 4) if right else draws.choice(wrong).answers
                 lines += [
                     f'[answers."{index}"]',
                     *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in answers.items()),

@@ -64,7 +64,7 @@ ABSENT, UNREADABLE, MISNAMED = 30, 15, (16, "s01")
 
 def answers_of(exercise: Exercise, mistake: str) -> dict[str, str]:
     """The steps of an exercise with a mistake."""
-    steps: Any = dict(exercise.key)
+    steps: Any = dict(exercise.solution)
     last = list(exercise.asked)[-1]
     if mistake in MISCONCEPTIONS:
         steps = run_with_mistakes(exercise.case, MISCONCEPTIONS[mistake]) or steps

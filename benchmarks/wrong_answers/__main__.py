@@ -102,7 +102,7 @@ def grade_all(data: Path = making.DATA) -> list[Graded]:
     graded = []
     for row in answers:
         exercise, asked = known[tuple(row["answer"])]
-        exercise.key  # noqa: B018  (worked out once, before the clock starts)
+        exercise.solution  # noqa: B018  (worked out once, before the clock starts)
         start = time.process_time()
         mark = grade(exercise, row["steps"])
         seconds, kind = time.process_time() - start, making.SETS[data][0][row["answer"][0]]

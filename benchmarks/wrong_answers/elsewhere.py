@@ -47,7 +47,7 @@ def causes_elsewhere(kind: Kind, row: Row, path: str) -> list[set[str]]:
         except UNUSABLE:
             continue
         typed = {step: type_in(step, np.round(work[step], 9), "9 digits") for step in asked}
-        steps = Marker(exercise, typed, exercise.tokens_as).steps()
+        steps = Marker(exercise, typed, exercise.tokens_as).mark_all()
         slugs = {cause.slug for step in steps if step.path == path for cause in step.causes}
         if slugs and not slugs & set(CERTAIN_SLIPS):
             found.append(slugs)

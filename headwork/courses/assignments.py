@@ -73,7 +73,7 @@ class AssignmentPart:
         """The right value of a step as it is typed; a challenge has no key."""
         if self.exercise.is_challenge:
             return ""
-        value = np.transpose(self.exercise.key[path], self.exercise.trace.steps[path].order)
+        value = np.transpose(self.exercise.solution[path], self.exercise.trace.steps[path].order)
         return array_text(value.round(self.exercise.digits))
 
 

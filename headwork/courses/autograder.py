@@ -65,7 +65,7 @@ def _mark_unreadable(step: StepMark, refused: Mapping[str, str], challenge: bool
     reason = "; ".join(refused.values()) if challenge else refused.get(step.path, "")
     if not reason:
         return step
-    return replace(step, state="unreadable", points=0.0, remark=reason, causes=(), cells=())
+    return replace(step, state="unreadable", points=0.0, remark=reason, causes=(), wrong_cells=())
 
 
 def step_feedback(mark: Mark, step: StepMark, hint: int) -> str:

@@ -156,7 +156,7 @@ def _reference(name: str, arguments: Arguments) -> Any:
     if name in REFERENCES:
         return np.asarray(REFERENCES[name](**{key: HandTensor(value) for key, value in arguments.items()}))
     exercise = _exercise(name, arguments, DIGITS[0])
-    return exercise.key[next(iter(exercise.points))]
+    return exercise.solution[next(iter(exercise.points))]
 
 
 def _cause(name: str, arguments: Arguments, result: Any) -> str:

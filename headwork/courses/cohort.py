@@ -157,7 +157,7 @@ def _unreadable(path: Path, problem: str, key: str | Path | None, owner: Sheet |
 
 def _with_student(marked: StudentMarks, sheet: Sheet) -> StudentMarks:
     keys = {
-        number: {path: exercise.key[path] for path in exercise.asked}
+        number: {path: exercise.solution[path] for path in exercise.asked}
         for number, exercise in sheet.exercises.items()
         if not exercise.is_challenge
     }

@@ -130,7 +130,7 @@ def _gap(exercise: Exercise, right: float, weight: int, causes: Sequence[tuple[f
 
 def _shape_gap(exercise: Exercise, path: str, weight: int, causes: Sequence[tuple[Any, str]]) -> str:
     """A shape in all ways in which it may be typed; heads may stand before tokens, as in marking."""
-    right = [sizes := exercise.key[path]]
+    right = [sizes := exercise.solution[path]]
     if exercise.mechanism == "head-shapes" and path in ("query", "per head"):
         right.append(sizes[[0, 2, 1, 3]])
     alternatives = [("=", sizes, "") for sizes in right]
@@ -157,7 +157,7 @@ def _weights(exercise: Exercise) -> dict[str, int]:
     """Whole numbers in the proportion of what one gap of each step is worth."""
     shares = {}
     for path, points in exercise.asked.items():
-        count = 1 if exercise.trace.steps[path].card.axes == "axis" else exercise.key[path].size
+        count = 1 if exercise.trace.steps[path].card.axes == "axis" else exercise.solution[path].size
         shares[path] = Fraction(points).limit_denominator(100) / count
     scale = lcm(*(share.denominator for share in shares.values()))
     whole = {path: int(share * scale) for path, share in shares.items()}
@@ -169,10 +169,10 @@ def _causes(exercise: Exercise) -> CausesByCell:
     """What known mistakes give, cell by cell, at the first step that each changes."""
     causes: CausesByCell = {}
     unit = 2 * 10.0**-exercise.digits
-    for mistake in applicable(exercise.case, exercise.key):
+    for mistake in applicable(exercise.case, exercise.solution):
         steps = run_with_mistakes(exercise.case, mistake) or {}
         for path in exercise.asked:
-            wrong, right, step = steps.get(path), exercise.key[path], exercise.trace.steps[path]
+            wrong, right, step = steps.get(path), exercise.solution[path], exercise.trace.steps[path]
             if wrong is not None and step.card.axes == "axis" and not np.array_equal(wrong, right):
                 causes.setdefault((path, ()), []).append((wrong, mistake.sentence))  # a shape, as a whole
             if wrong is None or wrong.shape != right.shape:

@@ -245,7 +245,8 @@ def key_text(sheet: Sheet) -> str:
     for number, exercise in sheet.exercises.items():
         lines += ["", exercise.to_toml(f"exercise.{toml_text(number)}")]
         if not exercise.is_challenge:
-            values = {path: array_text(exercise.key[path].round(exercise.digits)) for path in exercise.asked}
+            right, digits = exercise.solution, exercise.digits
+            values = {path: array_text(right[path].round(digits)) for path in exercise.asked}
             lines += [f"[key.{toml_text(number)}]", *toml_lines(values)]
     return "\n".join(lines) + "\n"
 

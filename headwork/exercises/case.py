@@ -17,13 +17,8 @@ from headwork.numbers import HandTensor
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FAILED = (
-    InputError,
-    ValueError,
-    IndexError,
-    ZeroDivisionError,
-    OverflowError,
-)  # the numbers do not go together
+# The numbers do not go together.
+FAILED = (InputError, ValueError, IndexError, ZeroDivisionError, OverflowError)
 SLACK = 0.05  # for what is not linear in the effect of rounding
 Array = Any  # numpy array of float64
 Steps = dict[str, "NDArray[Any]"]
@@ -95,12 +90,21 @@ class Case:
     inputs: Mapping[str, Any]
     options: Mapping[str, Any]
 
+    @property
+    def counts_sizes(self) -> bool:
+        """Whether all inputs are whole numbers that count or measure something; then so are the steps."""
+        return all(isinstance(value, int) for value in self.inputs.values())
+
     def run(
-        self, replacing: Mapping[str, Array] | None = None, edits: Sequence[Edit] = (), reshaped: bool = True
+        self,
+        replacing: Mapping[str, Array] | None = None,
+        edits: Sequence[Edit] = (),
+        allow_new_shapes: bool = True,
     ) -> Steps:
         """Every step as an array of decimals.
 
-        Later steps follow from a value of another shape only where it was put in, and where they can.
+        A replaced step may have another shape: later steps continue from it if they can run. After an edit
+        that changes a shape they continue from the original value.
         """
         recorded: Steps = {}
         replacing = replacing or {}
@@ -123,7 +127,7 @@ class Case:
             if name in replacing:
                 array = replacing[name]
             recorded[name] = array
-            follows = array.shape == _array(value).shape or (reshaped and name in replacing)
+            follows = array.shape == _array(value).shape or (allow_new_shapes and name in replacing)
             return _like(value, array) if follows else value
 
         try:
@@ -132,8 +136,8 @@ class Case:
         except FAILED as error:
             if not edits and not replacing:
                 raise
-            if reshaped and not edits:
-                return self.run(replacing, reshaped=False)
+            if allow_new_shapes and not edits:
+                return self.run(replacing, allow_new_shapes=False)
             raise NotApplicable(str(error)) from None
         return recorded
 

@@ -35,7 +35,7 @@ class Detection:
 
 def first_change(exercise: Exercise, steps: Steps, tolerance: float) -> str | None:
     """The first asked step that differs from the key."""
-    key = exercise.key
+    key = exercise.solution
     present = (path for path in exercise.asked if path in steps)
     return next((path for path in present if not same_values(steps[path], key[path], tolerance)), None)
 
@@ -51,7 +51,7 @@ def detect(exercise: Exercise) -> Detection:
     detected: dict[str, str] = {}
     undetected: list[str] = []
     runs: dict[str, Steps] = {}
-    for mistake in applicable(exercise.case, exercise.key):
+    for mistake in applicable(exercise.case, exercise.solution):
         steps = run_with_mistakes(exercise.case, mistake) if mistake.chosen_for else None
         if steps is None:
             continue
@@ -153,7 +153,8 @@ def _changes(exercise: Exercise) -> Iterator[EntryChange]:
                 other = replace(exercise, inputs={**exercise.inputs, name: array_text(moved)})
                 try:
                     if all(
-                        np.isfinite(other.key[path]).all() or not math.isfinite(exercise.key[path].sum())
+                        np.isfinite(other.solution[path]).all()
+                        or not math.isfinite(exercise.solution[path].sum())
                         for path in other.asked
                     ):
                         yield EntryChange(

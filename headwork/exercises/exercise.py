@@ -31,7 +31,7 @@ class Exercise:
     """One exercise. ``points`` names the asked steps; with none, every step is asked for one point.
 
     >>> exercise = Exercise("softmax", {"scores": "0 0"}, points={"weights": 2})
-    >>> exercise.key["weights"].tolist()
+    >>> exercise.solution["weights"].tolist()
     [0.5, 0.5]
     """
 
@@ -81,12 +81,12 @@ class Exercise:
             name: int(value.raw.array) if types.get(name) is int else value.raw
             for name, value in self.trace.inputs.items()
         }
-        options = {name: _plain(value) for name, value in self.trace.options.items()}
+        options = {name: _option_value(value) for name, value in self.trace.options.items()}
         options |= {name: given.pop(name) for name in mechanism.options if name in given}
         return Case(mechanism, given, options)
 
     @cached_property
-    def key(self) -> Steps:
+    def solution(self) -> Steps:
         """The right value of every step."""
         return self.case.run()
 
@@ -109,7 +109,7 @@ class Exercise:
     @property
     def is_counting(self) -> bool:
         """Whether everything given is a whole number that counts or measures something, and so is the key."""
-        return all(isinstance(value, int) for value in self.case.inputs.values())
+        return self.case.counts_sizes
 
     @property
     def asks_approximately(self) -> bool:
@@ -150,7 +150,7 @@ def toml_lines(entries: Mapping[str, Any]) -> list[str]:
     return [f"{toml_text(key)} = {toml_text(value)}" for key, value in entries.items()]
 
 
-def _plain(value: Any) -> Any:
+def _option_value(value: Any) -> Any:
     """An option as the mechanisms take it: numbers plain, masks as tensors."""
     if value is None or isinstance(value, (str, int, HandTensor)):
         return value

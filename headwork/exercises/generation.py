@@ -105,7 +105,7 @@ def _draw(kind: ExerciseKind, seed: int, difficulty: int, attempt: int) -> Exerc
 
 def _workable(exercise: Exercise) -> bool:
     """Whether a person can work with the numbers: everything is defined, no exponent is far out."""
-    key = exercise.key
+    key = exercise.solution
     if not all(np.isfinite(key[path]).all() for path in exercise.asked):
         return False
     scores = [key[path] for path in key if path.endswith("scores") and "weights" in " ".join(key)]

@@ -28,7 +28,7 @@ FORMS_SENTENCE = (
     "fractions and exact forms (1/3, sqrt(2), e^2/(1+e^2)) are accepted too."
 )
 COUNTS_SENTENCE = "Counts are exact: write every digit (37056, not 3.7e4), or a product such as 12*3088."
-ABOUT_SENTENCE = "Two digits are enough where about how many is asked: 37000 or 3.7e4."
+ABOUT_SENTENCE = 'If the question says "about how many", two significant digits suffice: 37000 or 3.7e4.'
 SEPARATORS_SENTENCE = "Separate entries by spaces and rows by new lines. Positions count from 0."
 
 

@@ -36,11 +36,11 @@ class SeededRandom:
     def row(self, count: int, low: int, high: int) -> list[int]:
         return [self.integer(low, high) for _ in range(count)]
 
-    def vector(self, count: int, low: int, high: int) -> str:
+    def vector_text(self, count: int, low: int, high: int) -> str:
         """A row as a person would type it."""
         return " ".join(map(str, self.row(count, low, high)))
 
-    def matrix(self, rows: int, columns: int, low: int, high: int) -> str:
+    def matrix_text(self, rows: int, columns: int, low: int, high: int) -> str:
         """A matrix as a person would type it."""
         return matrix_text([self.row(columns, low, high) for _ in range(rows)])
 

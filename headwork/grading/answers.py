@@ -37,7 +37,7 @@ class Entries:
 
     values: Array
     half_unit: Array
-    decimals: Array
+    decimal_places: Array
     significant: Array
     texts: Array
 
@@ -48,9 +48,9 @@ class Entries:
     @property
     def finest(self) -> float:
         """Half a unit of the last digit of the most precise decimal; 0 where there is none."""
-        decimals = self.half_unit[(self.half_unit > 0) & (self.significant >= 2)]
-        decimals = decimals if decimals.size else self.half_unit[self.half_unit > 0]
-        return float(decimals.min()) if decimals.size else 0.0
+        half_units = self.half_unit[(self.half_unit > 0) & (self.significant >= 2)]
+        half_units = half_units if half_units.size else self.half_unit[self.half_unit > 0]
+        return float(half_units.min()) if half_units.size else 0.0
 
     @property
     def blank(self) -> Array:
@@ -120,20 +120,21 @@ def _read(nested: Any, factor: str) -> Entries:
     texts = np.array(nested, dtype=object).reshape(numbers.shape)
     values = np.where(texts == "?", np.nan, numbers)
     precisions = [_precision(str(entry)) for entry in texts.flat]
-    half_unit, decimals, significant = (
+    half_unit, decimal_places, significant = (
         np.array(part, float).reshape(numbers.shape) for part in zip(*precisions, strict=True)
     )
     if factor:  # what is no decimal is exact, and so is its multiple
         number, exact = read_number(factor), half_unit == 0
         values, half_unit = values * number, half_unit * abs(number)
-        decimals, significant = np.where(exact, math.inf, decimals), np.where(exact, math.inf, significant)
-    entries = Entries(values, half_unit, decimals, significant, texts)
+        decimal_places = np.where(exact, math.inf, decimal_places)
+        significant = np.where(exact, math.inf, significant)
+    entries = Entries(values, half_unit, decimal_places, significant, texts)
     # A bare 0 or 1 among decimals is rounded like them.
     finest = entries.finest
-    integers = (half_unit == 0) & (decimals == 0) & (finest > 0)
+    integers = (half_unit == 0) & (decimal_places == 0) & (finest > 0)
     digits = np.round(-np.log10(2 * finest)) if finest else 0
-    half_unit, decimals = np.where(integers, finest, half_unit), np.where(integers, digits, decimals)
-    return replace(entries, half_unit=half_unit, decimals=decimals)
+    decimal_places = np.where(integers, digits, decimal_places)
+    return replace(entries, half_unit=np.where(integers, finest, half_unit), decimal_places=decimal_places)
 
 
 def as_counts(entries: Entries, *, about: bool) -> Entries:
@@ -147,16 +148,16 @@ def as_counts(entries: Entries, *, about: bool) -> Entries:
     if not about:
         whole = entries.values == np.round(entries.values)
         half_unit = np.where(whole, 0.0, entries.half_unit)
-        decimals, significant = (
-            np.where(whole, math.inf, x) for x in (entries.decimals, entries.significant)
+        decimal_places, significant = (
+            np.where(whole, math.inf, x) for x in (entries.decimal_places, entries.significant)
         )
-        return replace(entries, half_unit=half_unit, decimals=decimals, significant=significant)
+        return replace(entries, half_unit=half_unit, decimal_places=decimal_places, significant=significant)
     zeros = [len(text) - len(text.rstrip("0")) if text.isdigit() else 0 for text in entries.texts.flat]
     rounded = np.array(zeros, float).reshape(entries.shape)
     return replace(
         entries,
         half_unit=np.where(rounded > 0, 0.5 * 10.0**rounded, entries.half_unit),
-        decimals=np.where(rounded > 0, -rounded, entries.decimals),
+        decimal_places=np.where(rounded > 0, -rounded, entries.decimal_places),
         significant=np.where(rounded > 0, entries.significant - rounded, entries.significant),
     )
 
@@ -173,17 +174,17 @@ def _count(nested: Any) -> int:
 
 
 def _precision(entry: str) -> tuple[float, float, float]:
-    """Half a unit of the last digit, decimals and significant digits; an exact form has (0, inf, inf)."""
+    """Half a unit of the last digit, decimal places, significant digits; an exact form has (0, inf, inf)."""
     match = DECIMAL.fullmatch(entry.strip())
     if not match or not (match[1] or match[2]):
         return 0.0, math.inf, math.inf
     integer, fraction = match[1] or "", match[2] or ""
     power = int(match[3] or 0) - (2 if match[4] else 0)
     significant = len((integer + fraction).lstrip("0"))
-    decimals = len(fraction) - power
+    decimal_places = len(fraction) - power
     # An integer counts as exact; ``tolerance`` decides by its digits whether it may be a rounded number.
-    half_unit = 0.5 * 10.0**-decimals if fraction or power else 0.0
-    return half_unit, float(decimals), float(significant)
+    half_unit = 0.5 * 10.0**-decimal_places if fraction or power else 0.0
+    return half_unit, float(decimal_places), float(significant)
 
 
 # --- comparing ----------------------------------------------------------------------------------------
@@ -198,7 +199,7 @@ def tolerance(entries: Entries, digits: int) -> Array:
         entries.half_unit > 0, entries.half_unit, np.where(entries.significant < math.inf, 0.5, 0.0)
     )
     integers = (entries.half_unit == 0) & (entries.significant < max(digits, 3))
-    sparse = (entries.decimals < least) & (entries.significant < max(least, 2))
+    sparse = (entries.decimal_places < least) & (entries.significant < max(least, 2))
     # A short entry among longer ones (0.1 for 0.100, 0.0 for 0.0003) has lost its last zeros.
     short = max(asked, entries.finest if entries.finest <= 0.5 * 10.0**-least else 0.0)
     return np.where(sparse | integers, short, np.maximum(asked, rounded))
@@ -213,7 +214,7 @@ def one_unit_off(entries: Entries, reference: Array, digits: int) -> Array:
     unit = 2 * entries.half_unit
     with np.errstate(all="ignore"):
         ends = np.abs(reference / unit - np.round(reference / unit)) < 1e-6
-    allowed = (unit > 0) & (entries.significant >= 2) & (~ends | (entries.decimals >= digits))
+    allowed = (unit > 0) & (entries.significant >= 2) & (~ends | (entries.decimal_places >= digits))
     return np.where(allowed, 1.5 * unit, 0.0)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, itself
+from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, same_node
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import OPERATIONS, Node
 
@@ -14,20 +14,20 @@ LINEAR = ("multiply", "divide", "matmul", "transpose", "negative", "reshape")
 NUMBERED = re.compile(r"(.*_)(\d)")  # W_1, b_2
 
 
-def borrowed(graph: StepGraph) -> Iterator[StepEdit]:
+def edits_from_elsewhere(graph: StepGraph) -> Iterator[StepEdit]:
     """All edits of this file."""
     whole = not graph.result.shape and all(not tensor.shape for tensor in graph.known.values())
-    yield from _moved(graph)
-    yield from _other_layer(graph)
-    yield from _one_term(graph)
+    yield from _moved_term_edits(graph)
+    yield from _other_layer_edits(graph)
+    yield from _one_term_edits(graph)
     for number, tensor in enumerate(graph.operations):
-        yield from _other_sum(graph, number, tensor)
-        yield from _parts_scaled(graph, number, tensor) if whole and tensor is not graph.result else ()
-        yield from _factor_moved(number, tensor)
-    yield from _positions_counted(graph) if whole else _added_to_operand(graph)
+        yield from _other_sum_edits(graph, number, tensor)
+        yield from _scaled_part_edits(graph, number, tensor) if whole and tensor is not graph.result else ()
+        yield from _moved_factor_edits(number, tensor)
+    yield from _counted_position_edits(graph) if whole else _added_operand_edits(graph)
 
 
-def _other_layer(graph: StepGraph) -> Iterator[StepEdit]:
+def _other_layer_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """W_2 and b_2 in place of W_1 and b_1."""
     changes: dict[int | str, Any] = {}
     for label in graph.leaves:
@@ -41,7 +41,7 @@ def _other_layer(graph: StepGraph) -> Iterator[StepEdit]:
         yield StepEdit("layers-exchanged", says, changes, words, 1, "layers exchanged")
 
 
-def _other_sum(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+def _other_sum_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """A softmax divided by a sum of other exponentials, or by a size; another step for a number."""
     below = tensor.node.operands
     if tensor.node.operation == "softmax":
@@ -62,13 +62,13 @@ def _other_sum(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[St
         if scaled and operand.array.size == 1 and not operand.node.operands:
             for label, other in graph.known.items():
                 if other.shape and other.shape[:-1] == tensor.shape[:-1] and other.shape[-1] == 1:
-                    node = itself(tensor)
+                    node = same_node(tensor)
                     part = node._replace(operands=tuple(label if i == place else i for i in node.operands))
                     words = {"a": other, "b": operand}
                     yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, 2)
 
 
-def _added_to_operand(graph: StepGraph) -> Iterator[StepEdit]:
+def _added_operand_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """An input that has no part in the step added to one that has."""
     for label in graph.leaves:
         right = graph.known[label]
@@ -79,7 +79,7 @@ def _added_to_operand(graph: StepGraph) -> Iterator[StepEdit]:
                 yield StepEdit("{a}-added-to-{b}", says, {label: part}, words, 2)
 
 
-def _moved(graph: StepGraph) -> Iterator[StepEdit]:
+def _moved_term_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """What is added to one operand added to another one instead."""
     for number, tensor in enumerate(graph.operations):
         operands = tensor.node.operands
@@ -94,7 +94,7 @@ def _moved(graph: StepGraph) -> Iterator[StepEdit]:
                     yield StepEdit("{a}-added-to-{b}", says, changes, words, 2)
 
 
-def _one_term(graph: StepGraph) -> Iterator[StepEdit]:
+def _one_term_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """A factor at one term of a sum only: beta Q K^T + Q Delta^T."""
     for number, tensor in enumerate(graph.operations):
         if tensor.node.operation != "add" or not tensor.shape or tensor is graph.result:
@@ -130,7 +130,7 @@ def _copy(tensor: HandTensor, instead: dict[Node, Any]) -> Any:
     return tensor.node._replace(operands=operands)
 
 
-def orders(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+def order_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """An operation done before the one or two below it: the bias before W, the root before the sum."""
     outer, says = tensor.node, "two operations are done in the other order"
     for place, operand in enumerate(outer.operands):
@@ -156,7 +156,7 @@ def _moved_inwards(outer: Node, place: int, operand: HandTensor, steps: int) -> 
 
 
 # --- sizes -------------------------------------------------------------------------------------------
-def _positions_counted(graph: StepGraph) -> Iterator[StepEdit]:
+def _counted_position_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """Of n positions those where a whole kernel fits, or with the padding."""
     one = constant("kernel", 1.0)
     length = next((name for name in ("size", "height") if {name, "padding"} <= set(graph.known)), "")
@@ -167,7 +167,7 @@ def _positions_counted(graph: StepGraph) -> Iterator[StepEdit]:
         yield StepEdit("padded-for-{it}", says, {label: every}, words, 2, "padded")
     for label in graph.leaves if "kernel" in graph.known else ():
         if (
-            label in graph.base
+            label in graph.earlier
             or (label == "width" and "tokens" in graph.known)
             or label in ("kernel", "stride", "padding", "channels", "filters", "biases")
         ):
@@ -183,16 +183,16 @@ def _positions_counted(graph: StepGraph) -> Iterator[StepEdit]:
             )
 
 
-def _parts_scaled(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+def _scaled_part_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """A part of a count multiplied by another size."""
     for label, other in graph.known.items() if tensor.node.operation == "multiply" else ():
         if float(other.array) not in (0.0, 1.0):
-            part, words = Node("multiply", (itself(tensor), label), {}), {"a": other, "it": tensor}
+            part, words = Node("multiply", (same_node(tensor), label), {}), {"a": other, "it": tensor}
             says = "{it} is multiplied by {a}, which does not belong there"
             yield StepEdit("part-multiplied-by-{a}", says, {number: part}, words, 2)
 
 
-def _factor_moved(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+def _moved_factor_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """A factor of one part of a shape at another part."""
     parts = tensor.node.operands
     for place, part in enumerate(parts) if tensor.node.operation == "cat" and len(parts) < 5 else ():

@@ -11,21 +11,18 @@ from itertools import permutations
 
 import numpy as np
 
-from headwork.documents.number_format import number_text
 from headwork.exercises.case import Array, Case, Edit, NotApplicable, RunView, Steps
 from headwork.exercises.misconceptions import Misconception, applicable, run_with_mistakes, same_values
 from headwork.exercises.misconceptions.attention_parts import masked_scores, normalise
 from headwork.grading.answers import Entries, mismatches, tolerance
-from headwork.grading.searching import search, search_pairs
-from headwork.grading.wording import CALLED
+from headwork.grading.searching import NEAR, search, search_pairs
+from headwork.grading.wording import WORD_TABLES
 from headwork.grading.wrong_step import Cause, WrongStep
 
 MAX_PAIRS = 3  # pairs named at most
 COMMON = 1.0  # bits: rarer mistakes are not tried in pairs
-NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
 
-
-SLIPS = CALLED["slips"]
+SLIPS = WORD_TABLES["slips"]
 CERTAIN_SLIPS = ("rounded-too-early", "transposed", "cut-off", "misrounded")  # their numbers show them
 
 
@@ -39,21 +36,23 @@ def find_causes(case: Case, wrong: WrongStep) -> list[Cause]:
     Authored mistakes come before edits of the definition, those before slips. What may be chance comes last,
     marked as thin.
     """
-    authored = _mistakes(case, wrong, strict=True) or _mistakes(case, wrong, strict=False)
-    early = [] if authored else _early_rounding(case, wrong)
-    slips = early or ([] if authored else _transposed(wrong)) or _slips(wrong)
+    authored = _authored_causes(case, wrong, strict=True) or _authored_causes(case, wrong, strict=False)
+    early = [] if authored else _early_rounding_causes(case, wrong)
+    slips = early or ([] if authored else _transposed_causes(wrong)) or _slip_causes(wrong)
     if not authored and not early and slips and slips[0].slug in CERTAIN_SLIPS:
         return slips
-    if slips and all(isinstance(value, int) for value in case.inputs.values()):
-        slips = _one_off(wrong) + slips
-    found = search(case, wrong, authored, partial(_mistakes_anew, case, wrong))
+    if slips and case.counts_sizes:
+        slips = _one_off_causes(wrong) + slips
+    found = search(case, wrong, authored, partial(_authored_causes_anew, case, wrong))
     named = [cause for cause in found if cause.doubt in ("", "doubtful")]
     others = [cause for cause in found if cause not in named]
     if early and any(cause.doubt for cause in named):
         return early
     if named:
         return named + (slips if any(cause.doubt for cause in named) else []) + others
-    return (slips or _pairs(case, wrong) or search_pairs(case, wrong) or [_unknown(wrong)]) + others
+    return (
+        slips or _pair_causes(case, wrong) or search_pairs(case, wrong) or [_unknown_cause(wrong)]
+    ) + others
 
 
 def cell_text(index: Sequence[int]) -> str:
@@ -62,33 +61,33 @@ def cell_text(index: Sequence[int]) -> str:
 
 
 # --- known mistakes -----------------------------------------------------------------------------------
-def _mistakes(case: Case, wrong: WrongStep, *, strict: bool) -> list[Cause]:
+def _authored_causes(case: Case, wrong: WrongStep, *, strict: bool) -> list[Cause]:
     causes: dict[str, Cause] = {}
-    for base in wrong.bases if strict else wrong.bases[1:]:
-        for mistake, value in _changes(case, wrong, base):
+    for earlier in wrong.starting_steps if strict else wrong.starting_steps[1:]:
+        for mistake, value in _mistakes_at_step(case, wrong, earlier):
             slug = mistake.slug
             met = wrong.matches(value) if strict else _matches_within_rounding(case, wrong, mistake, value)
             if slug not in causes and met:
-                evidence = _evidence(case, mistake, wrong, base)
+                evidence = _evidence(case, mistake, wrong, earlier)
                 causes[slug] = Cause(
-                    slug, mistake.sentence, evidence, wrong.path, charge=slug, bits=mistake.bits
+                    slug, mistake.sentence, evidence, wrong.path, mistake_id=slug, bits=mistake.bits
                 )
     return list(causes.values())
 
 
-def _mistakes_anew(case: Case, wrong: WrongStep) -> list[Cause]:
+def _authored_causes_anew(case: Case, wrong: WrongStep) -> list[Cause]:
     """Mistakes of a step worked out from the inputs, although the steps before it were written otherwise."""
-    mistakes = [mistake for mistake, value in _changes(case, wrong, {}) if wrong.matches(value)]
+    mistakes = [mistake for mistake, value in _mistakes_at_step(case, wrong, {}) if wrong.matches(value)]
     evidence = "worked out from the inputs anew, it gives your numbers"
-    return [Cause(m.slug, m.sentence, evidence, wrong.path, charge=m.slug, bits=m.bits) for m in mistakes]
+    return [Cause(m.slug, m.sentence, evidence, wrong.path, mistake_id=m.slug, bits=m.bits) for m in mistakes]
 
 
-def _changes(case: Case, wrong: WrongStep, base: Steps) -> Iterator[tuple[Misconception, Array]]:
+def _mistakes_at_step(case: Case, wrong: WrongStep, earlier: Steps) -> Iterator[tuple[Misconception, Array]]:
     """The mistakes that change this step when continued from these earlier steps, with their values."""
-    right = case.run(base)
-    for mistake in applicable(case, (path for path in right if path not in base)):
+    right = case.run(earlier)
+    for mistake in applicable(case, (path for path in right if path not in earlier)):
         try:
-            value = case.edited_step(wrong.path, mistake.edit, right, base)
+            value = case.edited_step(wrong.path, mistake.edit, right, earlier)
         except NotApplicable:
             continue
         if value is not None and not same_values(value, right[wrong.path], 2 * 10.0**-wrong.digits):
@@ -100,31 +99,26 @@ def _matches_within_rounding(case: Case, wrong: WrongStep, mistake: Misconceptio
     largest = max((float(np.max(sizes, initial=0)) for sizes in wrong.half_units.values()), default=0.0)
     if largest == 0 or not wrong.matches(value, NEAR * largest * (1 + np.abs(value))):
         return False
-    error = case.propagated_error(wrong.bases[1], wrong.half_units, wrong.path, [mistake.edit])
+    error = case.propagated_error(wrong.starting_steps[1], wrong.half_units, wrong.path, [mistake.edit])
     return wrong.matches(value, error)
 
 
-def _evidence(case: Case, mistake: Misconception, wrong: WrongStep, base: Steps) -> str:
-    steps = case.run(base)
-    values = wrong.entries.values
+def _evidence(case: Case, mistake: Misconception, wrong: WrongStep, earlier: Steps) -> str:
+    steps = case.run(earlier)
     entries = wrong.entries.fit(steps[wrong.path].shape)
     if mistake.evidence and entries is not None:
         return mistake.evidence(entries.values, RunView({**case.inputs, **case.options}, steps, wrong.path))
-    if values.size == 1:
-        return f"it gives {number_text(values.reshape(-1)[0], wrong.digits)}, as you have"
-    index = (wrong.positions or [(0,) * values.ndim])[0]
-    example = f"{list(index)} = {number_text(values[index], wrong.digits)}"
-    return f"it gives all {values.size} of your entries, such as {example}"
+    return wrong.evidence_text
 
 
-def _pairs(case: Case, wrong: WrongStep) -> list[Cause]:
+def _pair_causes(case: Case, wrong: WrongStep) -> list[Cause]:
     """Two mistakes at once."""
     causes: dict[frozenset[str], Cause] = {}
-    for base in wrong.bases:
-        singles = [mistake for mistake, _ in _changes(case, wrong, base) if mistake.bits < COMMON]
+    for earlier in wrong.starting_steps:
+        singles = [mistake for mistake, _ in _mistakes_at_step(case, wrong, earlier) if mistake.bits < COMMON]
         for first, second in permutations(singles, 2):
             pair = frozenset((first.slug, second.slug))
-            steps = None if pair in causes else run_with_mistakes(case, first, second, replacing=base)
+            steps = None if pair in causes else run_with_mistakes(case, first, second, replacing=earlier)
             if steps and wrong.matches(steps[wrong.path]):
                 slug, sentence = f"{first.slug} + {second.slug}", f"{first.sentence}; and {second.sentence}"
                 causes[pair] = Cause(slug, sentence, "both together give your numbers")
@@ -150,13 +144,13 @@ def _round_exponentials(digits: int) -> Edit:
 
 
 def rounding_digits(
-    case: Case, path: str, entries: Entries, digits: int, base: Steps, tried: Sequence[int]
+    case: Case, path: str, entries: Entries, digits: int, earlier: Steps, tried: Sequence[int]
 ) -> int | None:
     """The number of digits to which earlier numbers must have been rounded to give these entries, if any."""
     for count in tried:
         for edit in (_round_steps(count), _round_exponentials(count)):
             try:
-                value = case.run(base, [edit])[path]
+                value = case.run(earlier, [edit])[path]
             except NotApplicable:
                 continue
             fitted = entries.fit(value.shape)
@@ -165,21 +159,21 @@ def rounding_digits(
     return None
 
 
-def _early_rounding(case: Case, wrong: WrongStep) -> list[Cause]:
-    for base in wrong.bases:
-        count = rounding_digits(case, wrong.path, wrong.entries, wrong.digits, base, (1, 0))
+def _early_rounding_causes(case: Case, wrong: WrongStep) -> list[Cause]:
+    for earlier in wrong.starting_steps:
+        count = rounding_digits(case, wrong.path, wrong.entries, wrong.digits, earlier, (1, 0))
         if count is not None:
             return [_slip_cause("rounded-too-early", f"numbers rounded to {count} digits give yours")]
     return []
 
 
 # --- slips --------------------------------------------------------------------------------------------
-def _slips(wrong: WrongStep) -> list[Cause]:
+def _slip_causes(wrong: WrongStep) -> list[Cause]:
     """The slip that explains the one wrong entry, or every wrong entry."""
-    entries, positions = wrong.entries, wrong.positions
+    entries, positions = wrong.entries, wrong.wrong_positions
     if entries.shape != wrong.reference.shape:
         return []
-    slugs = [_slip(wrong, index) for index in positions]
+    slugs = [_slip_slug(wrong, index) for index in positions]
     if not positions or (len(positions) > 1 and ("slip" in slugs or len(set(slugs)) > 1)):
         return []
     if entries.values.size == 1:
@@ -190,13 +184,13 @@ def _slips(wrong: WrongStep) -> list[Cause]:
     return [_slip_cause(slugs[0], evidence)]
 
 
-def _one_off(wrong: WrongStep) -> list[Cause]:
+def _one_off_causes(wrong: WrongStep) -> list[Cause]:
     """A count that is one too large or too small, which needs no slip."""
     off = float(wrong.entries.values.sum() - wrong.reference.sum()) if wrong.reference.size == 1 else 0.0
     return [_slip_cause("one-too-many" if off > 0 else "one-too-few")] if abs(off) == 1 else []
 
 
-def _transposed(wrong: WrongStep) -> list[Cause]:
+def _transposed_causes(wrong: WrongStep) -> list[Cause]:
     """The right numbers with rows and columns swapped, as with tokens as columns."""
     turned = wrong.entries.rearrange(np.transpose)
     if turned.shape != wrong.reference.shape or wrong.entries.values.ndim != 2:
@@ -204,10 +198,10 @@ def _transposed(wrong: WrongStep) -> list[Cause]:
     if mismatches(turned, wrong.reference, tolerance(turned, wrong.digits)).any():
         return []
     cause = _slip_cause("transposed", "say so in [conventions] if your tokens are columns")
-    return [replace(cause, charge="transposed")]
+    return [replace(cause, mistake_id="transposed")]
 
 
-def _slip(wrong: WrongStep, index: tuple[int, ...]) -> str:
+def _slip_slug(wrong: WrongStep, index: tuple[int, ...]) -> str:
     """Which slip turns the right number at this index into the student's."""
     value, right = float(wrong.entries.values[index]), float(wrong.reference[index])
     half_unit = float(wrong.entries.half_unit[index])
@@ -241,15 +235,15 @@ def _digits_swapped(text: str, right: float, half_unit: float) -> bool:
     return len(off) == 2 and typed[off[0]] == target[off[1]] and typed[off[1]] == target[off[0]]
 
 
-def _unknown(wrong: WrongStep) -> Cause:
+def _unknown_cause(wrong: WrongStep) -> Cause:
     shape, expected = wrong.entries.shape, wrong.reference.shape
     if shape != expected:
         sizes = [" x ".join(map(str, size)) or "a single number" for size in (shape, expected)]
         return _slip_cause("shape", f"yours is {sizes[0]}, it should be {sizes[1]}")
     if wrong.entries.values.size == 1:
         return _slip_cause("unknown")
-    cells = [cell_text(index) for index in wrong.positions]
+    cells = [cell_text(index) for index in wrong.wrong_positions]
     more = " and more" if len(cells) > 8 else ""
     cause = _slip_cause("unknown", f"entries {', '.join(cells[:8])}{more} differ")
     scope, _, role = wrong.path.rpartition("/")  # the same step, turn after turn, is one mistake
-    return replace(cause, charge=f"unknown {role}") if scope.startswith("step ") else cause
+    return replace(cause, mistake_id=f"unknown {role}") if scope.startswith("step ") else cause

@@ -12,21 +12,22 @@ from typing import Any
 import numpy as np
 
 from headwork.files import load_package_toml
-from headwork.grading.borrowed_edits import borrowed, orders
-from headwork.grading.operand_edits import exchanged, in_a_part, is_switch, other_operands, role, with_operand
+from headwork.grading.borrowed_edits import edits_from_elsewhere, order_edits
+from headwork.grading.operand_edits import is_switch, other_operand_edits, part_edits, swap_id, with_operand
 from headwork.grading.slice_edits import (
-    operand_slices,
-    parts_side_by_side,
-    positions,
-    powers,
-    result_slices,
-    terms_left_out,
+    concatenation_edits,
+    left_out_term_edits,
+    operand_slice_edits,
+    position_edits,
+    power_edits,
+    result_slice_edits,
 )
-from headwork.grading.sliding_edits import borders
-from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, itself, transposed
+from headwork.grading.sliding_edits import border_edits
+from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, same_node, transposed
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
+Options = Mapping[str, Any]
 TABLE: dict[str, list[dict[str, Any]]] = load_package_toml(__file__, "edits.toml")
 ALONG = ("amax", "sum", "softmax", "cumsum", "unsqueeze")  # operations that need more than one number
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
@@ -39,10 +40,10 @@ def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     """Every small edit of a step, each as data. The order is that of likelihood only within a cost."""
     made = list(_edits(graph))
     yield from made
-    yield from _at_several_places(made)
+    yield from _edits_at_two_places(made)
 
 
-def _at_several_places(made: list[StepEdit]) -> Iterator[StepEdit]:
+def _edits_at_two_places(made: list[StepEdit]) -> Iterator[StepEdit]:
     """One edit made at two places: neither matrix applied, both transposed."""
     alike: dict[tuple[str, str], list[StepEdit]] = {}
     for edit in made:
@@ -51,7 +52,7 @@ def _at_several_places(made: list[StepEdit]) -> Iterator[StepEdit]:
     for edits in alike.values():
         for first, second in combinations(edits, 2) if len(edits) <= MOST_PLACES else ():
             if not set(first.changes) & set(second.changes):
-                yield two_edits(first, second)._replace(cost=first.cost + 1, charge=first.charge)
+                yield two_edits(first, second)._replace(cost=first.cost + 1, mistake_id=first.mistake_id)
 
 
 def two_edits(first: StepEdit, second: StepEdit) -> StepEdit:
@@ -69,45 +70,45 @@ def two_edits(first: StepEdit, second: StepEdit) -> StepEdit:
 
 def _edits(graph: StepGraph) -> Iterator[StepEdit]:
     made = [list(_operation_edits(graph, number)) for number in range(len(graph.operations))]
-    yield from at_every_branch([made[number] for number in group] for group in graph.branches)
+    yield from in_every_branch([made[number] for number in group] for group in graph.branches)
     single = {number for group in graph.branches for number in group}
     for number, edits in enumerate(made):
         yield from (_rarer(edit) for edit in edits) if number in single else edits
-    yield from other_operands(graph)
-    yield from _extra_operations(graph)
-    yield from _scaled(graph)
-    made = [[*_operand_edits(graph, label), *operand_slices(graph, label)] for label in graph.leaves]
+    yield from other_operand_edits(graph)
+    yield from _extra_operation_edits(graph)
+    yield from _scale_edits(graph)
+    made = [[*_operand_edits(graph, label), *operand_slice_edits(graph, label)] for label in graph.leaves]
     places = {label: place for place, label in enumerate(graph.leaves)}
-    yield from at_every_branch([made[places[label]] for label in group] for group in graph.roles)
+    yield from in_every_branch([made[places[label]] for label in group] for group in graph.namesakes)
     for edits in made:
         yield from edits
-    yield from result_slices(graph)
-    yield from terms_left_out(len(graph.operations) - 1, graph.result)
-    yield from powers(graph)
-    yield from borrowed(graph)
-    yield from _options(graph)
-    yield from borders(graph, TABLE["border"])
+    yield from result_slice_edits(graph)
+    yield from left_out_term_edits(len(graph.operations) - 1, graph.result)
+    yield from power_edits(graph)
+    yield from edits_from_elsewhere(graph)
+    yield from _option_edits(graph)
+    yield from border_edits(graph, TABLE["border"])
 
 
 def _operation_edits(graph: StepGraph, number: int) -> Iterator[StepEdit]:
     tensor = graph.operations[number]
-    yield from positions(number, tensor, heads="heads" in graph.case.options)
+    yield from position_edits(number, tensor, heads="heads" in graph.case.options)
     yield from _table_edits(number, tensor, TABLE.get(tensor.node.operation, []))
     yield from _table_edits(number, tensor, TABLE["part" if tensor is not graph.result else "result"])
-    yield from _constants(graph, number, tensor)
-    yield from in_a_part(graph, number, tensor)
-    yield from orders(number, tensor)
-    yield from _chains(graph, number, tensor)
-    yield from _first_largest(number, tensor)
-    yield from parts_side_by_side(number, tensor)
+    yield from _constant_edits(graph, number, tensor)
+    yield from part_edits(graph, number, tensor)
+    yield from order_edits(number, tensor)
+    yield from _chain_edits(graph, number, tensor)
+    yield from _first_largest_edits(number, tensor)
+    yield from concatenation_edits(number, tensor)
 
 
 def _rarer(edit: StepEdit) -> StepEdit:
     return edit._replace(cost=min(edit.cost + 1, 3))
 
 
-def at_every_branch(groups: Iterable[list[list[StepEdit]]]) -> Iterator[StepEdit]:
-    """One edit at every turn or token of a step that is worked out for each in the same way."""
+def in_every_branch(groups: Iterable[list[list[StepEdit]]]) -> Iterator[StepEdit]:
+    """One edit at every time step or token of a step that is worked out for each in the same way."""
     for branches in groups:
         if len({len(edits) for edits in branches}) > 1:
             continue
@@ -116,26 +117,28 @@ def at_every_branch(groups: Iterable[list[list[StepEdit]]]) -> Iterator[StepEdit
             yield edits[0]._replace(changes=changes, says=f"{edits[0].says}, each time")
 
 
-def tree(part: Any, parts: Mapping[Any, Any], same: Mapping[str, Any], sizes: Mapping[str, float]) -> Any:
-    """A row's ``instead`` as nodes; ``parts`` are the nodes that it calls by a name."""
-    if not isinstance(part, list):
-        return parts.get(part, part)
-    name, *operands = part
-    options: Mapping[str, Any] = {}
+def build_node(row: Any, named: Mapping[Any, Any], own_options: Options, sizes: Mapping[str, float]) -> Any:
+    """A row's ``instead`` as nodes; ``named`` are the nodes that it calls by a name, ``own_options``
+    those of the operation that it replaces ("same"), ``sizes`` the numbers of the sizes that it names.
+    """
+    if not isinstance(row, list):
+        return named.get(row, row)
+    name, *operands = row
+    options: Options = {}
     if operands[-1] == "same":
-        options = same
+        options = own_options
         operands = operands[:-1]
     elif isinstance(operands[-1], dict):
         options = {
             key: tuple(value) if isinstance(value, list) else sizes.get(value, value)
             for key, value in operands.pop().items()
         }
-    return Node(name, tuple(tree(operand, parts, same, sizes) for operand in operands), options)
+    return Node(name, tuple(build_node(operand, named, own_options, sizes) for operand in operands), options)
 
 
-def _rows(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, Any, float, str]]:
+def _unpacked_rows(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, Any, float, str]]:
     for row in rows:
-        yield row["slug"], row["says"], row["instead"], row.get("cost", 1), row.get("charge", "")
+        yield row["slug"], row["says"], row["instead"], row.get("cost", 1), row.get("mistake_id", "")
 
 
 def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) -> Iterator[StepEdit]:
@@ -145,23 +148,23 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
     count = first.size / max(tensor.array.size, 1) if node.operation == "sum" else (first.shape or (1,))[-1]
     sizes = {"n": float(count), "rows": float((1, 1, *first.shape)[-2])}
     labels = [operand.label for operand in operands]
-    parts = {"it": itself(tensor), **(_products(operands) if node.operation == "matmul" else {})}
+    parts = {"it": same_node(tensor), **(_products(operands) if node.operation == "matmul" else {})}
     # A number of a formula that counts, such as 2 p or + 1, is rarely taken for something else.
     counted = node.operation in ARITHMETIC and not tensor.shape
     counted = counted and any(not x.label and not x.node.operands for x in operands)
-    for cause, says, instead, cost, charge in _rows(rows):
+    for cause, says, instead, cost, mistake_id in _unpacked_rows(rows):
         if first.size == tensor.array.size == 1 and ("with-itself" in cause or _uses(instead, ALONG)):
             continue  # a single number is not taken for another matrix, nor for a row
         if "-for-{" in cause and all(labels):
-            charge = exchanged(*labels)
-        if charge == "twice" and sizes_of(operands) == [2.0]:
-            charge = "doubled"
+            mistake_id = swap_id(*labels)
+        if mistake_id == "twice" and sizes_of(operands) == [2.0]:
+            mistake_id = "doubled"
         if cause == "added-for-multiplied" and sizes_of(operands) == [0.0]:
             cost += 1
-        if counted and charge not in COMMON:
+        if counted and mistake_id not in COMMON:
             cost += 1
-        part = tree(instead, parts, node.options, sizes)
-        yield StepEdit(cause, says, {number: part}, words, cost, charge)
+        part = build_node(instead, parts, node.options, sizes)
+        yield StepEdit(cause, says, {number: part}, words, cost, mistake_id)
 
 
 def sizes_of(operands: Sequence[HandTensor]) -> list[float]:
@@ -187,11 +190,12 @@ def _uses(instead: Any, names: tuple[str, ...]) -> bool:
 
 def _operand_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     words = {"it": graph.known[label]}
-    for cause, says, instead, cost, charge in _rows(TABLE["operand"]):
-        yield StepEdit(cause, says, {label: tree(instead, {"it": label}, {}, {})}, words, cost, charge)
+    for cause, says, instead, cost, mistake_id in _unpacked_rows(TABLE["operand"]):
+        part = build_node(instead, {"it": label}, {}, {})
+        yield StepEdit(cause, says, {label: part}, words, cost, mistake_id)
 
 
-def _constants(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+def _constant_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """Another number in place of a constant of the formula: one more or less, twice, half, a size."""
     sizes = {float(size) for value in graph.known.values() for size in value.shape if size > 1}
     for place, operand in enumerate(tensor.node.operands):
@@ -200,10 +204,8 @@ def _constants(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[St
         if operand.array.size != 1:
             for shift, word in ((1.0, "large"), (-1.0, "small")) if operand.array.any() else ():
                 moved = Node("add", (place, constant(place, shift)), {})
-                says, part = (
-                    f"the numbers of the formula are one too {word}",
-                    with_operand(tensor, place, moved),
-                )
+                says = f"the numbers of the formula are one too {word}"
+                part = with_operand(tensor, place, moved)
                 yield StepEdit("counted-one-off", says, {number: part}, {}, 2, "off by one")
             continue
         value = float(operand.array.flat[0])
@@ -216,14 +218,12 @@ def _constants(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[St
             part = with_operand(tensor, place, constant(place, other))
             words = {"a": HandTensor(np.array(other)), "b": operand}
             near_by = other in (*sizes, value - 1, value + 1, 10000.0)
-            cost, charge = (
-                1.8 if not tensor.shape else 2 if near_by else 3,
-                "doubled" if other == 2 * value else "",
-            )
-            yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, cost, charge)
+            cost, doubled = 1.8 if not tensor.shape else 2 if near_by else 3, other == 2 * value
+            says, mistake_id = "{a} stands where {b} belongs", "doubled" if doubled else ""
+            yield StepEdit("{a}-for-{b}", says, {number: part}, words, cost, mistake_id)
 
 
-def _first_largest(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+def _first_largest_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """Of equal largest scores or weights the first alone."""
     if tensor.node.operation == "softmax":
         scores = tensor.node.operands[0].array
@@ -239,7 +239,7 @@ def _first_largest(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
         yield StepEdit("largest-alone", says, {number: part}, words, 2)
 
 
-def _chains(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+def _chain_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """In a product or a sum of several: one added for multiplied (two multiplied for added), or a square that
     is taken for the double; a known step in place of a part.
     """
@@ -288,7 +288,7 @@ def _joined(name: str, items: list[Any]) -> Any:
     return reduce(lambda left, right: Node(name, (left, right), {}), items)
 
 
-def _scaled(graph: StepGraph) -> Iterator[StepEdit]:
+def _scale_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """A factor too many at the result or inside of a softmax: beta, r, a size or its root, 2 pi."""
     scales = {
         name: float(value)
@@ -307,25 +307,25 @@ def _scaled(graph: StepGraph) -> Iterator[StepEdit]:
         inside = tensor.node.operation == "softmax"
         for text, value in scales.items() if not inside else list(scales.items())[:-2]:
             for name, cause in (("multiply", "multiplied-by-{a}"), ("divide", "divided-by-{a}")):
-                it: Any = 0 if inside else itself(tensor)
+                it: Any = 0 if inside else same_node(tensor)
                 part = Node(name, (it, constant(it, value)), {})
                 part = Node("softmax", (part,), tensor.node.options) if inside else part
                 what = "what the softmax is taken of" if inside else "the result"
                 says = f"{what} is {cause[:-4].replace('-', ' ')} {{a}}, which does not belong there"
                 cost = 1 if isinstance(graph.case.options.get(text.removesuffix("^2"), 1), float) else 2
-                charge = f"{name} {text.removesuffix('^2')}"
-                yield StepEdit(cause, says, {number: part}, {"a": text}, cost, charge)
+                mistake_id = f"{name} {text.removesuffix('^2')}"
+                yield StepEdit(cause, says, {number: part}, {"a": text}, cost, mistake_id)
 
 
-def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
+def _extra_operation_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """Another input or step taken for the result, or added to it, multiplied with it, and so on."""
     number, result = len(graph.operations) - 1, graph.result
-    it = itself(result)
+    it = same_node(result)
     for label, tensor in graph.later.items():
         if tensor.shape == result.shape:
             says = "{a} is given, which comes later"
-            charge = f"given {exchanged(label, graph.path)}"
-            yield StepEdit("{a}-given", says, {number: tensor}, {"a": tensor}, 2, charge)
+            mistake_id = f"given {swap_id(label, graph.path)}"
+            yield StepEdit("{a}-given", says, {number: tensor}, {"a": tensor}, 2, mistake_id)
     for inner in graph.operations[:-1]:
         if inner.shape == result.shape:
             twice: Changes = {number: Node("add", (it, inner), {})}
@@ -338,8 +338,8 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
             taken = Node("softmax", (label,), {"axis": -1})
             yield StepEdit("softmax-of-{a}", "the softmax of {a} is given", {number: taken}, words, 2)
         if tensor.shape == result.shape:
-            says, charge = "{a} is given as the result", f"given {exchanged(label, graph.path)}"
-            yield StepEdit("{a}-given", says, {number: label}, words, 2, charge)
+            says, mistake_id = "{a} is given as the result", f"given {swap_id(label, graph.path)}"
+            yield StepEdit("{a}-given", says, {number: label}, words, 2, mistake_id)
         elif tensor.shape[::-1] == result.shape:
             says = "the transpose of {a} is given as the result"
             yield StepEdit("{a}-given", says, {number: transposed(label)}, words, 3)
@@ -347,7 +347,7 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
             # nobody multiplies two matrices entry by entry without need
             cost = 3 if name in ("multiply", "divide") and tensor.shape == result.shape != () else 2
             part = Node(name, (it, label), {})
-            yield StepEdit(cause, says, {number: part}, words, cost, f"{name} {role(label)}")
+            yield StepEdit(cause, says, {number: part}, words, cost, f"{name} {label.rpartition('/')[2]}")
             whole = result.shape != () or tensor.shape != () or float(result.array) % float(tensor.array) == 0
             if name == "divide" and not whole:
                 rounded = Node("floor", (part,), {})
@@ -362,7 +362,7 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
         yield StepEdit(cause, says, {number: applied}, words, 2)
 
 
-def _options(graph: StepGraph) -> Iterator[StepEdit]:
+def _option_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """Another stride, padding, number of heads, activation: the mechanism is run again."""
     for name, value in graph.case.options.items():
         if name in graph.known or name == "convention":

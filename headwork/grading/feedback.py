@@ -84,25 +84,25 @@ def next_step(mark: Mark, hint: int, command: str = "") -> str:
 
 
 # --- the student's own numbers ------------------------------------------------------------------------
-def _shown(mark: Mark, step: StepMark) -> Value | None:
+def _sheet_value(mark: Mark, step: StepMark) -> Value | None:
     """The step as the sheet shows it; a challenge has no steps of its own."""
     return None if mark.exercise.is_challenge else document_value(mark.exercise.trace.steps[step.path])
 
 
 def _tables(mark: Mark, step: StepMark) -> Iterator[Table]:
     """What the student wrote, one table per matrix, with the wrong entries marked."""
-    entries, value = mark.entries.get(step.path), _shown(mark, step)
+    entries, value = mark.entries.get(step.path), _sheet_value(mark, step)
     if entries is None or value is None or not entries.texts.ndim:
         return
     texts, wrong = entries.texts, np.zeros(entries.shape, bool)
     if max(texts.shape) > MAX_SHOWN:
         return
     order = mark.exercise.trace.steps[step.path].order
-    if entries.shape != mark.exercise.key[step.path].shape:
+    if entries.shape != mark.exercise.solution[step.path].shape:
         if texts.ndim < 3:
             yield _table("", texts, wrong)
         return
-    for cell in step.cells:
+    for cell in step.wrong_cells:
         wrong[cell] = True
     texts, wrong = np.transpose(texts, order), np.transpose(wrong, order)
     for caption, index in value.matrices():
@@ -124,7 +124,7 @@ def _table(caption: str, texts: Any, wrong: Any) -> Table:
     )
 
 
-def _position(value: Value | None, cell: Sequence[int]) -> str:
+def _cell_text(value: Value | None, cell: Sequence[int]) -> str:
     """An entry as the sheet shows it: two indices, and before them the number of its head."""
     for caption, index in () if value is None or value.values.ndim != len(cell) else value.matrices():
         if all(at in (None, i) for at, i in zip(index, cell, strict=True)):
@@ -136,41 +136,41 @@ def _position(value: Value | None, cell: Sequence[int]) -> str:
 # --- hints --------------------------------------------------------------------------------------------
 def hints(mark: Mark, step: StepMark, hint: int, where: bool = True) -> Iterator[Hint]:
     """The hints about a step that is not right, up to a level, each under its label."""
-    value = _shown(mark, step)
-    if hint >= 1 and where and step.cells and len(step.cells[0]):
+    value = _sheet_value(mark, step)
+    if hint >= 1 and where and step.wrong_cells and len(step.wrong_cells[0]):
         order = mark.exercise.trace.steps[step.path].order
-        fits = len(order) == len(step.cells[0])
-        cells = [_position(value, [c[axis] for axis in order] if fits else c) for c in step.cells]
+        fits = len(order) == len(step.wrong_cells[0])
+        cells = [_cell_text(value, [c[axis] for axis in order] if fits else c) for c in step.wrong_cells]
         yield "where", f"{', '.join(cells[:MAX_CELLS])}{' and more' if len(cells) > MAX_CELLS else ''}"
     if hint >= 2 and step.causes:
         causes = named_causes(step.causes)
-        sentences = [_placed(cause.sentence, value) for cause in causes]
+        sentences = [_as_shown(cause.sentence, value) for cause in causes]
         either = ", or ".join(sentences)
         yield "why", f"either {either}" if len(sentences) > 1 else either
-        shown = dict.fromkeys(_placed(cause.evidence, value) for cause in causes if cause.evidence)
+        shown = dict.fromkeys(_as_shown(cause.evidence, value) for cause in causes if cause.evidence)
         if shown:
             yield "what shows it", "; ".join(shown)
     if hint >= 3 and step.expected is not None:
-        yield "from your own earlier numbers it is", _expected(mark, step, value)
-        if arithmetic := _arithmetic(mark, step):
-            yield "for example", _placed(arithmetic, value, " ")
+        yield "from your own earlier numbers it is", _expected_text(mark, step, value)
+        if arithmetic := _arithmetic_text(mark, step):
+            yield "for example", _as_shown(arithmetic, value, " ")
 
 
 def named_causes(causes: Sequence[Cause]) -> list[Cause]:
     """The causes that are named: a slip only where there is nothing better, or where it is as likely."""
-    named = [cause for cause in causes if cause.charge]
-    certain = causes[0].charge and not any(cause.doubt == "doubtful" for cause in named)
+    named = [cause for cause in causes if cause.mistake_id]
+    certain = causes[0].mistake_id and not any(cause.doubt == "doubtful" for cause in named)
     return named if certain else list(causes)
 
 
-def _placed(words: str, value: Value | None, before: str = "") -> str:
+def _as_shown(words: str, value: Value | None, before: str = "") -> str:
     """The words with the entries that they name as the sheet shows them."""
     if value is None or value.values.ndim < 3:
         return words
-    return INDEX.sub(lambda match: before + _position(value, [int(i) for i in match[1].split(",")]), words)
+    return INDEX.sub(lambda match: before + _cell_text(value, [int(i) for i in match[1].split(",")]), words)
 
 
-def _expected(mark: Mark, step: StepMark, value: Value | None) -> str:
+def _expected_text(mark: Mark, step: StepMark, value: Value | None) -> str:
     """The right numbers as the sheet asks for them: the heads of a token side by side."""
     right = np.asarray(step.expected)
     if value is not None and right.ndim == value.values.ndim:
@@ -186,16 +186,16 @@ def _array_text(value: Any, digits: int) -> str:
     return (" " if value.ndim == 1 else "; ").join(_array_text(part, digits) for part in value)
 
 
-def _arithmetic(mark: Mark, step: StepMark) -> str:
+def _arithmetic_text(mark: Mark, step: StepMark) -> str:
     """The arithmetic of the first wrong entry, from the student's own earlier numbers."""
-    if not step.cells or mark.exercise.tokens_as != "rows" or mark.exercise.is_challenge:
+    if not step.wrong_cells or mark.exercise.tokens_as != "rows" or mark.exercise.is_challenge:
         return ""
     asked = list(mark.exercise.asked)
     before = {path: mark.own[path] for path in asked[: asked.index(step.path)] if path in mark.own}
     try:
         trace = mark.exercise.solve(exact=False, replacing=before or None)
-        fits = len(step.cells[0]) == len(trace[step.path].shape)
-        return str(trace.cell(step.path, *step.cells[0])) if fits else ""
+        fits = len(step.wrong_cells[0]) == len(trace[step.path].shape)
+        return str(trace.cell(step.path, *step.wrong_cells[0])) if fits else ""
     except HeadworkError:
         return ""
 
@@ -232,7 +232,7 @@ def _step_data(step: StepMark, hint: int) -> dict[str, Any]:
         "points": round(step.points, 2),
         "full": round(step.max_points, 2),
         "remark": step.remark,
-        "entries": [list(cell) for cell in step.cells] if hint >= 1 else [],
+        "entries": [list(cell) for cell in step.wrong_cells] if hint >= 1 else [],
         "causes": causes if hint >= 2 else [],
         "expected": plain(np.asarray(step.expected).tolist()) if shown else None,
     }

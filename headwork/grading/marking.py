@@ -53,9 +53,9 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
         if path not in exercise.trace.steps:
             raise unknown_name(f"step of {exercise.name}", path, exercise.asked)
     marker = Marker(exercise, answers, tokens_as or exercise.tokens_as)
-    steps = marker.steps()
+    steps = marker.mark_all()
     narrowed = [marker.narrow_causes(step, steps) for step in steps]
-    own = {path: value for path, value in marker.own.items() if value.shape == exercise.key[path].shape}
+    own = {path: value for path, value in marker.own.items() if value.shape == exercise.solution[path].shape}
     return Mark(exercise, tuple(count_once(keep_agreeing_causes(narrowed))), own, marker.entries)
 
 
@@ -63,19 +63,19 @@ class Marker:
     """Marks one answer from its first step to its last, and remembers what the student has written so far."""
 
     def __init__(self, exercise: Exercise, answers: Mapping[str, str], tokens_as: str) -> None:
-        self.exercise, self.case, self.key = exercise, exercise.case, exercise.key
+        self.exercise, self.case, self.solution = exercise, exercise.case, exercise.solution
         self.answers, self.tokens_as, self.digits = answers, tokens_as, exercise.digits
         self.own: Steps = {}  # every step as written
         self.precise: Steps = {}  # the wrong ones as written, the right ones in full precision
         self.any_wrong = False
         self.unexplained: list[str] = []  # the wrong steps whose cause is not known, and those of zeros
-        self.charges: dict[str, set[str]] = {}  # of the wrong steps
+        self.mistake_ids: dict[str, set[str]] = {}  # of the wrong steps
         self.needs_no_work: set[str] = set()
         self.half_units: Steps = {}  # how far each entry may be from the number that was meant
         self.entries: dict[str, Entries] = {}
-        self.before: dict[str, tuple[Steps, Steps]] = {}
+        self.starting_steps: dict[str, tuple[Steps, Steps]] = {}
 
-    def steps(self) -> list[StepMark]:
+    def mark_all(self) -> list[StepMark]:
         """Every asked step by itself, with all causes that give its numbers, the thin ones too."""
         return [self.mark(path, points) for path, points in self.exercise.asked.items()]
 
@@ -83,15 +83,15 @@ class Marker:
         try:
             expected = self.case.run(self.own)[path]
         except NotApplicable:  # nothing follows from infinity, where whole numbers are counted
-            self.own, self.precise, expected = {}, {}, self.key[path]
-        if expected.ndim != self.key[path].ndim:  # from a step of another shape, it has lost an axis
-            expected = self.key[path]
-        self.before[path] = (dict(self.precise), dict(self.own))
+            self.own, self.precise, expected = {}, {}, self.solution[path]
+        if expected.ndim != self.solution[path].ndim:  # from a step of another shape, it has lost an axis
+            expected = self.solution[path]
+        self.starting_steps[path] = (dict(self.precise), dict(self.own))
         try:
             readings = self._read(path, expected.shape)
             if readings and readings[0].shape != expected.shape:  # it may be the key's all the same
-                readings = self._read(path, self.key[path].shape)
-                expected = self.key[path] if readings[0].shape == self.key[path].shape else expected
+                readings = self._read(path, self.solution[path].shape)
+                expected = self.solution[path] if readings[0].shape == self.solution[path].shape else expected
         except InputError as error:
             return StepMark(
                 path, "unreadable", 0.0, max_points, f"cannot be read: {error}", expected=expected
@@ -111,7 +111,7 @@ class Marker:
         remark = ""
         if accepted is None:  # the convention by which fewest entries are wrong
             read = [("", entries), *_other_conventions(self.case, path, entries)]
-            remark, entries = min(read, key=lambda x: int(self._wrong_step(path, x[1]).cells.sum()))
+            remark, entries = min(read, key=lambda x: int(self._wrong_step(path, x[1]).wrong_mask.sum()))
         self.entries[path] = entries
         values = np.where(entries.blank, expected, entries.values)
         self._continue_from(path, entries, values, right=accepted is not None and accepted.right)
@@ -120,8 +120,8 @@ class Marker:
     def _can_follow(self, path: str, value: Array) -> bool:
         """Whether later steps can be worked out from numbers of another shape, of as many axes."""
         own = {**self.own, path: value}
-        steps = self.case.run(own) if value.ndim == self.key[path].ndim else {}
-        return any(steps[path].shape != self.key[path].shape for path in steps if path not in own)
+        steps = self.case.run(own) if value.ndim == self.solution[path].ndim else {}
+        return any(steps[path].shape != self.solution[path].shape for path in steps if path not in own)
 
     def _continue_from(self, path: str, entries: Entries, values: Array, *, right: bool) -> None:
         """Later steps follow from these numbers."""
@@ -136,10 +136,7 @@ class Marker:
         step = self.exercise.trace.steps[path]
         orders = [step.order]
         if self.tokens_as != self.exercise.tokens_as and len(shape) > 1:
-            orders = [
-                written_order(step, self.tokens_as),
-                written_order(step, self.tokens_as, side_by_side=True),
-            ]
+            orders = [written_order(step, self.tokens_as, side_by_side=x) for x in (False, True)]
         layouts = [tuple(shape[axis] for axis in order) for order in orders]
         entries = read_entries(self.answers.get(path, ""), shape=layouts[0], axes=step.card.axes)
         if entries is None:
@@ -154,7 +151,7 @@ class Marker:
 
     def _unrounded(self, path: str, entries: Entries) -> Array:
         """A right step before it was rounded."""
-        for value in (self.key[path], self.case.run(self.before[path][0])[path]):
+        for value in (self.solution[path], self.case.run(self.starting_steps[path][0])[path]):
             if self._near(entries, value) or self._near(entries, value, off=True):
                 return value
         return entries.values
@@ -196,10 +193,10 @@ class Marker:
         """None if it is not right; else whether it was rounded too early, and a remark."""
         remark = f"follows from your {'own' if self.any_wrong else 'rounded'} numbers"
         for off in (False, True):
-            if self._near(entries, self.key[path], off=off):
+            if self._near(entries, self.solution[path], off=off):
                 asked = np.full(entries.shape, (1.5 if off else 0.5) * 10.0**-self.digits)
-                short = (entries.decimals < self.digits) & (entries.significant < self.digits)
-                early = bool((short & mismatches(entries, self.key[path], asked)).any())
+                short = (entries.decimal_places < self.digits) & (entries.significant < self.digits)
+                early = bool((short & mismatches(entries, self.solution[path], asked)).any())
                 few = f"{self.digits} digits are asked for" if early else ""
                 return early, "; ".join(part for part in (few, LAST_DIGIT if off else "") if part)
         expected = self.case.run(self.own)[path]
@@ -224,8 +221,8 @@ class Marker:
 
     def _followed(self, path: str, early: bool, remark: str) -> tuple[bool, str] | None:
         """The verdict on what follows from own numbers: none where that takes no work any more."""
-        shown = set().union(*(x for step, x in self.charges.items() if step not in self.unexplained))
-        doubted = [x for x in self.unexplained if x in self.own and not self.charges[x] & shown]
+        shown = set().union(*(x for step, x in self.mistake_ids.items() if step not in self.unexplained))
+        doubted = [x for x in self.unexplained if x in self.own and not self.mistake_ids[x] & shown]
         if not any(self._needs_no_work(path, step) for step in doubted):
             return early, remark
         self.needs_no_work.add(path)
@@ -234,22 +231,24 @@ class Marker:
     def _needs_no_work(self, path: str, wrong: str) -> bool:
         """Whether a step needs no work after an unexplained wrong one from which it follows.
 
-        From zeros, or from one number throughout, it is such again, or all its rows are one. From 10^9 it is
-        what twice those numbers give. And the key's is neither.
+        If the wrong step is all zeros or one repeated number, this step needs no work when it is constant
+        too, or has identical rows; if it is huge, when doubling it changes nothing. Never if the key behaves
+        the same way.
         """
-        own, key, before = self.own[wrong], self.key[wrong], self.before[wrong][1]
-        if own.shape != key.shape:
+        own, correct = self.own[wrong], self.solution[wrong]
+        earlier = self.starting_steps[wrong][1]
+        if own.shape != correct.shape:
             return False
-        moved = key * (1 + 0.37 * np.arange(key.size).reshape(key.shape)) + 0.1
+        moved = correct * (1 + 0.37 * np.arange(correct.size).reshape(correct.shape)) + 0.1
         try:
-            if self._same(path, {}, {wrong: moved}) or (~np.isclose(own, key)).sum() == 1 < own.size:
+            if self._same(path, {}, {wrong: moved}) or (~np.isclose(own, correct)).sum() == 1 < own.size:
                 return False  # it never depended on it, or that has a single slip
-            if _plain(own) and (not _plain(key) or (key.any() and not own.any())):
-                return _plain(self.case.run(self.own)[path], rows=True) and not _plain(
-                    self.key[path], rows=True
+            if _is_constant(own) and (not _is_constant(correct) or (correct.any() and not own.any())):
+                return _is_constant(self.case.run(self.own)[path], rows=True) and not _is_constant(
+                    self.solution[path], rows=True
                 )
-            unmoved = self._same(path, {**before, wrong: own}, {**before, wrong: 2 * own})
-            return unmoved and not self._same(path, {}, {wrong: 2 * key})
+            unmoved = self._same(path, {**earlier, wrong: own}, {**earlier, wrong: 2 * own})
+            return unmoved and not self._same(path, {}, {wrong: 2 * correct})
         except NotApplicable:
             return False
 
@@ -294,23 +293,23 @@ class Marker:
             remark = f"{remark}: rounded too early, which costs a part"
             return StepMark(path, "right", max_points * PART, max_points, remark)
         cause = Cause("rounded-too-early", "it was rounded too early", remark)
-        return StepMark(path, "wrong", 0.0, max_points, remark, (cause,), (), self.key[path])
+        return StepMark(path, "wrong", 0.0, max_points, remark, (cause,), (), self.solution[path])
 
     # --- why is it wrong? -------------------------------------------------------------------------
 
     def _wrong(self, path: str, entries: Entries, max_points: float) -> StepMark:
         wrong = self._wrong_step(path, entries)
-        cells, blank = tuple(wrong.positions), int(entries.blank.sum())
-        if blank and not (wrong.cells & ~entries.blank).any():
+        cells, blank = tuple(wrong.wrong_positions), int(entries.blank.sum())
+        if blank and not (wrong.wrong_mask & ~entries.blank).any():
             sentence = "some entries are not filled in"
             cause = Cause("left-open", sentence, f"{blank} of {entries.values.size}")
             return StepMark(path, "missing", 0.0, max_points, sentence, (cause,), cells, wrong.reference)
         if path in self.needs_no_work:
-            cause = Cause("needs-no-work", "from the numbers before, this step needs no work and shows none")
+            cause = Cause("needs-no-work", "this step follows without any work, so it earns no points")
             return StepMark(path, "wrong", 0.0, max_points, "", (cause,), (), wrong.reference)
         causes = tuple(find_causes(self.case, wrong))
-        known = [cause for cause in causes if cause.charge and cause.doubt != "thin"]
-        self.charges[path] = {cause.charge for cause in known}
+        known = [cause for cause in causes if cause.mistake_id and cause.doubt != "thin"]
+        self.mistake_ids[path] = {cause.mistake_id for cause in known}
         zeros = not np.any(np.nan_to_num(entries.values))  # what gives zeros by chance explains nothing
         if not known or (zeros and not any(cause.slug in MISCONCEPTIONS for cause in known)):
             self.unexplained.append(path)
@@ -318,19 +317,19 @@ class Marker:
 
     def _wrong_step(self, path: str, entries: Entries) -> WrongStep:
         """The step beside the reference, of both sets of earlier steps, from which fewer entries differ."""
-        bases = self.before[path]
-        half_units = {step: self.half_units[step] for step in bases[1]}
-        reference = self.case.run(bases[0])[path]
+        starts = self.starting_steps[path]
+        half_units = {step: self.half_units[step] for step in starts[1]}
+        reference = self.case.run(starts[0])[path]
         cells = np.ones(entries.shape, bool)
         if entries.shape == reference.shape:
             allowed = tolerance(entries, self.digits)
-            own = self.case.run(bases[1])[path]
+            own = self.case.run(starts[1])[path]
             candidates = [(mismatches(entries, value, allowed), value) for value in (reference, own)]
             if self.any_wrong and 1 < min(int(cells.sum()) for cells, _ in candidates) < cells.size:
-                allowed = allowed + self.case.propagated_error(bases[1], half_units, path)
+                allowed = allowed + self.case.propagated_error(starts[1], half_units, path)
                 candidates.append((mismatches(entries, own, allowed), own))
             cells, reference = min(candidates, key=lambda candidate: int(candidate[0].sum()))
-        return WrongStep(path, entries, reference, cells, bases, half_units, self.digits)
+        return WrongStep(path, entries, reference, cells, starts, half_units, self.digits)
 
     def narrow_causes(self, step: StepMark, steps: list[StepMark]) -> StepMark:
         """Of several mistakes that give the numbers of a step, keep those that agree best with the others."""
@@ -351,21 +350,21 @@ class Marker:
             best = precise[:1]  # the mistake as it is known would have changed a step that is right
             rest = [cause for cause in rest if cause.doubt != "beside"]
         # A misunderstanding would show in other steps too; a single wrong number is then more likely a slip.
-        slip = len(step.cells) == 1 and sum(other.right for other in others) > max(scores)
+        slip = len(step.wrong_cells) == 1 and sum(other.right for other in others) > max(scores)
         return replace(step, causes=tuple(rest + best if slip else best + rest))
 
     def _agrees(self, slug: str, path: str) -> bool:
         """Whether another step, too, is what the mistake gives from the student's own numbers."""
-        entries, mistake, bases = self.entries[path], MISCONCEPTIONS[slug], self.before[path]
-        wrong = WrongStep(path, entries, entries.values, entries.blank, bases, {}, self.digits)
-        runs = [run_with_mistakes(self.case, mistake, replacing=base) for base in bases]
+        entries, mistake, starts = self.entries[path], MISCONCEPTIONS[slug], self.starting_steps[path]
+        wrong = WrongStep(path, entries, entries.values, entries.blank, starts, {}, self.digits)
+        runs = [run_with_mistakes(self.case, mistake, replacing=start) for start in starts]
         values = [steps[path] for steps in runs if steps is not None]
         if len(values) < len(runs) or any(wrong.matches(value) for value in values):
             return bool(values)
-        half_units = {step: self.half_units[step] for step in bases[1]}
+        half_units = {step: self.half_units[step] for step in starts[1]}
         if not any((sizes > 0).any() for sizes in half_units.values()):
             return False
-        error = self.case.propagated_error(bases[1], half_units, path, [mistake.edit])
+        error = self.case.propagated_error(starts[1], half_units, path, [mistake.edit])
         return wrong.matches(values[-1], error)
 
 
@@ -380,7 +379,7 @@ def written_order(step: TraceValue, tokens_as: str, *, side_by_side: bool = Fals
     return tuple(axes)
 
 
-def _plain(array: Array, *, rows: bool = False) -> bool:
+def _is_constant(array: Array, *, rows: bool = False) -> bool:
     """All zeros, or many times the same number, or many times the same row."""
     same = array == (array[:1] if rows and array.ndim > 1 and len(array) > 1 else array.flat[0])
     return bool((array == 0).all() or (array.size > 1 and same.all()))

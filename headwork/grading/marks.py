@@ -26,7 +26,7 @@ class StepMark:
     max_points: float
     remark: str = ""
     causes: tuple[Cause, ...] = ()
-    cells: tuple[tuple[int, ...], ...] = ()
+    wrong_cells: tuple[tuple[int, ...], ...] = ()
     expected: Array = None
 
     @property
@@ -85,15 +85,15 @@ def keep_agreeing_causes(steps: list[StepMark]) -> list[StepMark]:
     while left:
         together: dict[str, list[StepMark]] = {}
         for step in left.values():
-            for charge in sorted({charge for cause in step.causes for charge in _charges(cause)}):
-                together.setdefault(charge, []).append(step)
-        gains = {x: _gain(x, found) for x, found in together.items() if len(found) > 1}
+            for mistake_id in sorted({x for cause in step.causes for x in _mistake_ids(cause)}):
+                together.setdefault(mistake_id, []).append(step)
+        gains = {x: _joint_gain(x, found) for x, found in together.items() if len(found) > 1}
         best = max(gains, key=lambda x: gains[x], default="")
         if not best or gains[best] < 0:
             break
         for step in together[best]:
-            found = [cause for cause in step.causes if best in _charges(cause)]
-            shared[step.path] = tuple(replace(cause, charge=best) for cause in found)
+            found = [cause for cause in step.causes if best in _mistake_ids(cause)]
+            shared[step.path] = tuple(replace(cause, mistake_id=best) for cause in found)
             del left[step.path]
     named = [shared.get(step.path) or [c for c in step.causes if c.is_named] for step in steps]
     distinct = [{cause.sentence: cause for cause in causes[::-1]} for causes in named]
@@ -103,19 +103,19 @@ def keep_agreeing_causes(steps: list[StepMark]) -> list[StepMark]:
     ]
 
 
-def _charges(cause: Cause) -> set[str]:
-    """What makes two causes one mistake: their charge, or the same edit with an operand in common."""
+def _mistake_ids(cause: Cause) -> set[str]:
+    """What makes two causes one mistake: their mistake_id, or the same edit with an operand in common."""
     alike = {f"{cause.edit} of {operand}" for operand in cause.operands} if cause.edit else set()
-    return ({cause.charge} | alike) - {""}
+    return ({cause.mistake_id} | alike) - {""}
 
 
-def _gain(charge: str, steps: list[StepMark]) -> float:
+def _joint_gain(mistake_id: str, steps: list[StepMark]) -> float:
     """By how many bits one mistake in all steps is likelier than one in each; below 0 if none shows it."""
-    causes = [[cause for cause in step.causes if charge in _charges(cause)] for step in steps]
-    alike = not all(cause.charge == charge for found in causes for cause in found)
+    causes = [[cause for cause in step.causes if mistake_id in _mistake_ids(cause)] for step in steps]
+    alike = not all(cause.mistake_id == mistake_id for found in causes for cause in found)
     once = max(min(cause.bits for cause in found) for found in causes) + AGAIN * (len(steps) - 1)
     thin = all(cause.doubt == "thin" for found in causes for cause in found)
-    if thin and sum(found[0].shown for found in causes) - once < MIN_JOINT_BITS:
+    if thin and sum(found[0].evidence_bits for found in causes) - once < MIN_JOINT_BITS:
         return -1.0
     apart = [min((c.bits or OTHER for c in step.causes if c.is_named), default=OTHER) for step in steps]
     return sum(apart) + APART * (len(steps) - 1) - once - ALIKE * alike
@@ -126,11 +126,11 @@ def count_once(steps: list[StepMark]) -> list[StepMark]:
     known: set[str] = set()
     result = []
     for step in steps:
-        charges = {cause.charge for cause in step.causes if cause.charge}
-        if step.state == "wrong" and charges & known:
-            causes = tuple(cause for cause in step.causes if cause.charge in known)
+        mistake_ids = {cause.mistake_id for cause in step.causes if cause.mistake_id}
+        if step.state == "wrong" and mistake_ids & known:
+            causes = tuple(cause for cause in step.causes if cause.mistake_id in known)
             remark = "the same mistake again: already deducted above"
             step = replace(step, state="again", points=step.max_points, causes=causes, remark=remark)
-        known |= charges
+        known |= mistake_ids
         result.append(step)
     return result

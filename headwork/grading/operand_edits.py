@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
-from headwork.grading.step_graph import Changes, StepEdit, StepGraph, itself, transposed
+from headwork.grading.step_graph import Changes, StepEdit, StepGraph, last_part, same_node, transposed
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import OPERATIONS, Node
 
 
-def other_operands(graph: StepGraph) -> Iterator[StepEdit]:
+def other_operand_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """Another input or earlier step in place of one, everywhere or at one place; two that change places."""
     cause, says = "{a}-for-{b}", "{a} stands where {b} belongs"
     for label in graph.leaves:
@@ -25,24 +25,24 @@ def other_operands(graph: StepGraph) -> Iterator[StepEdit]:
         for other, tensor in graph.known.items():
             if other == label or is_switch(tensor):
                 continue
-            words, charge = {"a": tensor, "b": right}, exchanged(other, label)
+            words, mistake_id = {"a": tensor, "b": right}, swap_id(other, label)
             # a stride is rarely taken for a size
             cost = 1 if (label in graph.case.options) == (other in graph.case.options) else 2
             if tensor.shape == right.shape:
-                yield StepEdit(cause, says, {label: other}, words, cost, charge)
+                yield StepEdit(cause, says, {label: other}, words, cost, mistake_id)
                 for number, place in places if len(places) > 1 else ():
                     part = with_operand(graph.operations[number], place, other)
-                    yield StepEdit(cause, says, {number: part}, words, cost, charge)
+                    yield StepEdit(cause, says, {number: part}, words, cost, mistake_id)
             if tensor.shape[::-1] == right.shape and len(right.shape) == 2:
                 turned = "the transpose of {a} stands where {b} belongs"
-                yield StepEdit(cause, turned, {label: transposed(other)}, words, 2, charge)
-    yield from _rows_of_turns(graph)
+                yield StepEdit(cause, turned, {label: transposed(other)}, words, 2, mistake_id)
+    yield from _time_step_row_edits(graph)
     for label in graph.leaves:
         for inner in (x for x in graph.between if x.shape == graph.known[label].shape):
             words = {"a": inner, "b": graph.known[label]}
-            charge = exchanged(inner.node.operands[0].label, label)
-            yield StepEdit("{a}-for-{b}", says, {label: inner}, words, 2, charge)
-    for group in graph.roles:
+            mistake_id = swap_id(inner.node.operands[0].label, label)
+            yield StepEdit("{a}-for-{b}", says, {label: inner}, words, 2, mistake_id)
+    for group in graph.namesakes:
         for other in (group[0], group[-1]):
             changes: Changes = {label: other for label in group if label != other}
             words = {"a": graph.known[other]}
@@ -51,19 +51,19 @@ def other_operands(graph: StepGraph) -> Iterator[StepEdit]:
         words = {"a": graph.known[first], "b": graph.known[second]}
         if words["a"].shape == words["b"].shape:
             changes = {first: second, second: first}
-            says, charge = "{a} and {b} change places", exchanged(first, second)
-            yield StepEdit("{a}-and-{b}-swapped", says, changes, words, 1.2, charge)
+            says, mistake_id = "{a} and {b} change places", swap_id(first, second)
+            yield StepEdit("{a}-and-{b}-swapped", says, changes, words, 1.2, mistake_id)
 
 
-def _rows_of_turns(graph: StepGraph) -> Iterator[StepEdit]:
-    """A token's row of an input in place of what a turn has worked out: k_t for c_t."""
-    turns = {label: label.split("/")[0].removeprefix("step ") for label in graph.leaves if "/" in label}
-    turns = {label: turn for label, turn in turns.items() if turn.isdigit()}
-    for other, tensor in graph.known.items() if turns else ():
+def _time_step_row_edits(graph: StepGraph) -> Iterator[StepEdit]:
+    """A token's row of an input in place of what a time step has worked out: k_t for c_t."""
+    times = {label: label.split("/")[0].removeprefix("step ") for label in graph.leaves if "/" in label}
+    times = {label: time for label, time in times.items() if time.isdigit()}
+    for other, tensor in graph.known.items() if times else ():
         found: dict[int | str, Any] = {
-            label: Node("getitem", (other,), {"key": slice(int(turn), int(turn) + 1)})
-            for label, turn in turns.items()
-            if graph.known[label].shape == (1, *tensor.shape[1:]) and int(turn) < (*tensor.shape, 0)[0]
+            label: Node("getitem", (other,), {"key": slice(int(time), int(time) + 1)})
+            for label, time in times.items()
+            if graph.known[label].shape == (1, *tensor.shape[1:]) and int(time) < (*tensor.shape, 0)[0]
         }
         for changes in [found, *({label: part} for label, part in found.items())] if found else ():
             words = {"a": tensor, "b": graph.known[next(iter(changes))]}
@@ -76,16 +76,12 @@ def is_switch(tensor: HandTensor) -> bool:
     return tensor.shape == () and float(tensor.array) in (0.0, 1.0)
 
 
-def role(label: str) -> str:
-    return label.rpartition("/")[2]
+def swap_id(*labels: str) -> str:
+    """The mistake_id of one operand in place of another: the same mistake the other way round."""
+    return " and ".join(sorted(map(last_part, labels)))
 
 
-def exchanged(*labels: str) -> str:
-    """The charge of one operand in place of another: the same mistake the other way round."""
-    return " and ".join(sorted(map(role, labels)))
-
-
-def in_a_part(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+def part_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """Another input or step where only a part of one is read: k_t for q_t, above the quotient only."""
     for place, operand in enumerate(tensor.node.operands):
         below = operand
@@ -96,9 +92,9 @@ def in_a_part(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[Ste
         for other, known in graph.known.items():
             if other != below.label and known.shape == below.shape and not is_switch(known):
                 part = with_operand(tensor, place, _instead_of(operand, below, other))
-                words, charge = {"a": known, "b": below}, exchanged(other, below.label)
+                words, mistake_id = {"a": known, "b": below}, swap_id(other, below.label)
                 yield StepEdit(
-                    "{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, 1, charge
+                    "{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, 1, mistake_id
                 )
 
 
@@ -112,5 +108,5 @@ def _instead_of(tensor: HandTensor, below: HandTensor, label: str) -> Any:
 
 def with_operand(tensor: HandTensor, place: int, part: Any) -> Node:
     """An operation with another operand at one place."""
-    node = itself(tensor)
+    node = same_node(tensor)
     return node._replace(operands=(*node.operands[:place], part, *node.operands[place + 1 :]))

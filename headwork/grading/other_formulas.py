@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headwork.exercises.case import Array
-from headwork.grading.edits import TABLE, at_every_branch, tree
+from headwork.grading.edits import TABLE, build_node, in_every_branch
 from headwork.grading.operand_edits import is_switch
-from headwork.grading.step_graph import UNFIT, Changes, StepEdit, StepGraph, itself
+from headwork.grading.step_graph import UNFIT, Changes, StepEdit, StepGraph, same_node
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import OPERATIONS, Node, compute_quietly
 
 Shape = tuple[int, ...]
 AXES = {-1: "each row of ", -2: "each column of ", (-2, -1): "all of "}
-PAIRS, TURNS = (
-    {row["says"]: tree(row["instead"], {}, {}, {}) for row in TABLE[name]} for name in ("pair", "turn")
+PAIRS, TRANSPOSES = (
+    {row["says"]: build_node(row["instead"], {}, {}, {}) for row in TABLE[x]} for x in ("pair", "transposes")
 )
 MOST_CELLS, MOST_IN_PLACE = 150, 400  # larger steps are not tried; formulas for one part
 MOST_WORK = 12_000  # operations that are worked out, at most
@@ -47,19 +47,19 @@ class Part(NamedTuple):
         return f"({text.rstrip(',')})" if inner and self.parts and " " in text else text
 
     def nodes(self) -> Any:
-        return _put(self.node, [part.nodes() for part in self.parts]) if self.parts else self.node
+        return _with_parts(self.node, [part.nodes() for part in self.parts]) if self.parts else self.node
 
     def labels(self) -> set[str]:
         return set().union(*(part.labels() for part in self.parts)) if self.parts else {self.node}
 
 
-Which = Callable[[Array], Array]
-Runs = list[tuple[int, Callable[[int], Part]]]  # the formulas of a stack, made when they are looked at: how
-# many are one function of others, and each of them
-Stacks = dict[Shape, tuple[Runs, Array]]
+Matching = Callable[[Array], Array]
+# The formulas of a stack, built lazily: for each group its size, and a function that builds its i-th formula.
+LazyFormulas = list[tuple[int, Callable[[int], Part]]]
+Stacks = dict[Shape, tuple[LazyFormulas, Array]]
 
 
-def _part(runs: Runs, index: int) -> Part:
+def _part(runs: LazyFormulas, index: int) -> Part:
     for count, made in runs:
         if index < count:
             return made(index)
@@ -67,7 +67,7 @@ def _part(runs: Runs, index: int) -> Part:
     raise IndexError(index)
 
 
-def other_formulas(graph: StepGraph, which: Which) -> Iterator[tuple[StepEdit, int]]:
+def other_formulas(graph: StepGraph, matching: Matching) -> Iterator[tuple[StepEdit, int]]:
     """The formulas that may give the student's numbers, and how many were tried up to the size of each.
 
     ``which`` says which arrays of a stack are those numbers. The smallest formulas come first.
@@ -76,70 +76,72 @@ def other_formulas(graph: StepGraph, which: Which) -> Iterator[tuple[StepEdit, i
     if graph.result.array.size > MOST_CELLS:
         return
     leaves = [(Part(f"{{{x}}}", x), y.array) for x, y in graph.known.items() if not is_switch(y)]
-    turned = [
+    transposes = [
         (Part(text, node, (part,)), np.swapaxes(array, *node.options.values()))
         for part, array in leaves
-        for text, node in TURNS.items()
+        for text, node in TRANSPOSES.items()
         if array.ndim >= -node.options["axis2"]
     ]
     last = len(graph.operations) - 1
-    single, both = _stacked(map(_run, leaves)), [*leaves, *turned]
-    given = [part for parts, values in single.values() for part in _found(parts, values, which)]
-    yield from ((_edit(graph, part, last, graph.result), len(leaves)) for part in given)
-    if given or all(isinstance(value, int) for value in graph.case.inputs.values()):
+    single, both = _stacked(map(_single_formula, leaves)), [*leaves, *transposes]
+    given = [part for parts, values in single.values() for part in _matches(parts, values, matching)]
+    yield from ((_formula_edit(graph, part, last, graph.result), len(leaves)) for part in given)
+    if given or graph.case.counts_sizes:
         return  # sizes are multiplied and added; no function is taken of them
     most = MOST_WORK // len(graph.operations)
-    changed = list(islice(_exchanged(graph), most))
+    changed = list(islice(_function_edits(graph), most))
     yield from ((edit, len(changed)) for edit in changed)
     if graph.result.array.size == 1:
         return  # one number is too little for any formula
-    own = _stacked(_functions(_stacked(_run(leaf) for leaf in leaves if leaf[0].node in graph.leaves)))
-    functions, pairs = _stacked(_functions(single)), _stacked(_pairs(both, _stacked(map(_run, both))))
-    larger = (_stacked(made) for made in (_pairs(both, functions), _functions(pairs)))
+    own_leaves = (leaf for leaf in leaves if leaf[0].node in graph.leaves)
+    own = _stacked(_functions_of(_stacked(map(_single_formula, own_leaves))))
+    functions = _stacked(_functions_of(single))
+    pairs = _stacked(_pairs_of(both, _stacked(map(_single_formula, both))))
+    larger = (_stacked(made) for made in (_pairs_of(both, functions), _functions_of(pairs)))
     tried = len(changed)
     for number, level in enumerate(([own], [functions], [pairs], larger)):
         level = list(level)
         tried += sum(len(values) for made in level for _, values in made.values())
-        found = [part for made in level for stack in made.values() for part in _found(*stack, which)]
-        yield from ((_edit(graph, part, last, graph.result), tried) for part in found)
+        found = [part for made in level for stack in made.values() for part in _matches(*stack, matching)]
+        yield from ((_formula_edit(graph, part, last, graph.result), tried) for part in found)
         if found:
             return
         if number == 2:
-            inside = list(islice(_in_place(graph, [single, functions, pairs], which), most))
+            inside = list(islice(_part_formulas(graph, [single, functions, pairs], matching), most))
             tried += len(inside)
             yield from ((edit, tried) for edit in inside if edit)
 
 
-def _found(parts: Runs, values: Array, which: Which) -> list[Part]:
-    return [_part(parts, int(index)) for index in np.flatnonzero(which(values))]
+def _matches(parts: LazyFormulas, values: Array, matching: Matching) -> list[Part]:
+    return [_part(parts, int(index)) for index in np.flatnonzero(matching(values))]
 
 
-def _edit(graph: StepGraph, part: Part, place: int | str, right: Any) -> StepEdit:
+def _formula_edit(graph: StepGraph, part: Part, place: int | str, right: Any) -> StepEdit:
     words = {label: graph.known[label] for label in sorted(part.labels())}
     says = f"{part.written()} stands where {{right}} belongs"
     return StepEdit("other-formula", says, {place: part.nodes()}, {**words, "right": right}, 3, says)
 
 
-def _inner(graph: StepGraph) -> list[tuple[int, HandTensor]]:
+def _computing(graph: StepGraph) -> list[tuple[int, HandTensor]]:
     numbered = enumerate(graph.operations)
     return [(n, tensor) for n, tensor in numbered if not OPERATIONS[tensor.node.operation].rearranges]
 
 
-def _in_place(graph: StepGraph, pools: list[Stacks], which: Which) -> Iterator[StepEdit | None]:
+def _part_formulas(graph: StepGraph, pools: list[Stacks], matching: Matching) -> Iterator[StepEdit | None]:
     """Another formula for a part of the step; None for each that does not give the student's numbers."""
     places: list[tuple[Any, HandTensor]] = [(label, graph.known[label]) for label in graph.leaves]
-    for place, right in [*places, *_inner(graph)]:
+    for place, right in [*places, *_computing(graph)]:
         fitting = {(a, b) for b in right.shape for a in (1, b)}  # sizes that are spread over the others
         for pool in pools if right is not graph.result else ():
             for shape, (parts, values) in pool.items():
                 if len(shape) == len(right.shape) and {*zip(shape, right.shape, strict=True)} <= fitting:
-                    results = _through(graph, place, values[:MOST_IN_PLACE])
-                    met = repeat(True, len(values)) if results is None else which(results)
+                    results = _results_with(graph, place, values[:MOST_IN_PLACE])
+                    met = repeat(True, len(values)) if results is None else matching(results)
                     for index, may_fit in zip(range(MOST_IN_PLACE), met, strict=False):
-                        yield _edit(graph, _part(parts, index), place, right) if may_fit else None
+                        yield _formula_edit(graph, _part(parts, index), place, right) if may_fit else None
 
 
-def _through(graph: StepGraph, place: int | str, stack: Array) -> Array | None:
+def _results_with(graph: StepGraph, place: int | str, stack: Array) -> Array | None:
     """The step with each array of a stack in one place, all at once; None where that cannot be done."""
     new: dict[Node, Array] = {graph.operations[place].node: stack} if isinstance(place, int) else {}
     for node in (tensor.node for tensor in graph.operations):
@@ -147,7 +149,7 @@ def _through(graph: StepGraph, place: int | str, stack: Array) -> Array | None:
         if node in new or all(array is None for array in stacks):
             continue
         inner = min(array.ndim - 1 for array in stacks if array is not None)
-        options = _of_a_stack(node, stack)
+        options = _stack_options(node, stack)
         if options is None or any(len(x.shape) > inner for x in node.operands):
             return None
         arrays = [x.array if array is None else array for x, array in zip(node.operands, stacks, strict=True)]
@@ -158,7 +160,7 @@ def _through(graph: StepGraph, place: int | str, stack: Array) -> Array | None:
     return new.get(graph.result.node)
 
 
-def _of_a_stack(node: Node, stack: Array) -> dict[str, Any] | None:
+def _stack_options(node: Node, stack: Array) -> dict[str, Any] | None:
     """The options of an operation for each array of a stack."""
     options, operation = dict(node.options), node.operation
     if operation == "matmul" and any(len(x.shape) < 2 for x in node.operands):
@@ -172,11 +174,11 @@ def _of_a_stack(node: Node, stack: Array) -> dict[str, Any] | None:
     return options if operation in IN_STACKS and all(isinstance(x, int) and x < 0 for x in axes) else None
 
 
-def _exchanged(graph: StepGraph) -> Iterator[StepEdit]:
-    """Another function for an operation, or one that is taken of its result; the same in every turn."""
-    made = {number: list(_other_functions(number, tensor)) for number, tensor in _inner(graph)}
+def _function_edits(graph: StepGraph) -> Iterator[StepEdit]:
+    """Another function for an operation, or one that is taken of its result; the same in every time step."""
+    made = {number: list(_other_functions(number, tensor)) for number, tensor in _computing(graph)}
     groups = [[made.pop(number) for number in group] for group in graph.branches if group[0] in made]
-    yield from at_every_branch(groups)
+    yield from in_every_branch(groups)
     for edits in made.values():
         yield from edits
     matrices = [label for label in graph.leaves if graph.known[label].array.size > 1]
@@ -184,32 +186,32 @@ def _exchanged(graph: StepGraph) -> Iterator[StepEdit]:
         words = dict(zip("ab", (graph.known[label] for label in labels), strict=False))
         named = " and ".join(f"{{{word}}}" for word in words)
         verb = "stands where {} belongs" if len(labels) == 1 else "stand where {} belong"
-        for written, function in _rows(words["a"].shape):
+        for written, function in _functions_for(words["a"].shape):
             says = " and ".join(written.replace("{0}", f"{{{word}}}") for word in words)
-            changes: Changes = {label: _put(function, [label]) for label in labels}
+            changes: Changes = {label: _with_parts(function, [label]) for label in labels}
             yield StepEdit("other-formula", f"{says} {verb.format(named)}", changes, words, 3, written)
 
 
 def _other_functions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
-    parts: dict[str, tuple[Any, HandTensor]] = {"{right}": (itself(tensor), tensor)}
+    parts: dict[str, tuple[Any, HandTensor]] = {"{right}": (same_node(tensor), tensor)}
     if len(tensor.node.operands) == 1:
         parts["{below}"] = (0, tensor.node.operands[0])
     for name, (part, below) in parts.items():
-        for written, function in _rows(below.shape):
+        for written, function in _functions_for(below.shape):
             says = f"{written.replace('{0}', name)} stands where {{right}} belongs"
             words = {"right": tensor, "below": below}
-            yield StepEdit("other-formula", says, {number: _put(function, [part])}, words, 3, written)
+            yield StepEdit("other-formula", says, {number: _with_parts(function, [part])}, words, 3, written)
 
 
-Run = tuple[int, Callable[[int], Part], Array]
+FormulaBatch = tuple[int, Callable[[int], Part], Array]
 
 
-def _run(leaf: tuple[Part, Array]) -> Run:
+def _single_formula(leaf: tuple[Part, Array]) -> FormulaBatch:
     return 1, lambda _: leaf[0], leaf[1][None]
 
 
-def _stacked(runs: Iterable[Run]) -> Stacks:
-    groups: dict[Shape, tuple[Runs, list[Array]]] = {}
+def _stacked(runs: Iterable[FormulaBatch]) -> Stacks:
+    groups: dict[Shape, tuple[LazyFormulas, list[Array]]] = {}
     for count, made, values in runs:
         parts, arrays = groups.setdefault(values.shape[1:], ([], []))
         parts.append((count, made))
@@ -217,15 +219,15 @@ def _stacked(runs: Iterable[Run]) -> Stacks:
     return {shape: (parts, np.concatenate(arrays)) for shape, (parts, arrays) in groups.items()}
 
 
-def _functions(stacks: Stacks) -> Iterator[Run]:
+def _functions_of(stacks: Stacks) -> Iterator[FormulaBatch]:
     for shape, (parts, values) in stacks.items():
-        for text, node in _rows(shape):
+        for text, node in _functions_for(shape):
             result = _value(node, [values])
             if result is not None and len(result) == len(values):
-                yield len(values), partial(_of, text, node, (), parts), result
+                yield len(values), partial(_extended, text, node, (), parts), result
 
 
-def _pairs(singles: list[tuple[Part, Array]], stacks: Stacks) -> Iterator[Run]:
+def _pairs_of(singles: list[tuple[Part, Array]], stacks: Stacks) -> Iterator[FormulaBatch]:
     for first, array in singles:
         for shape, (parts, values) in stacks.items():
             filled = values.reshape(len(values), *(1,) * (array.ndim - len(shape)), *shape)
@@ -233,15 +235,15 @@ def _pairs(singles: list[tuple[Part, Array]], stacks: Stacks) -> Iterator[Run]:
             for text, node in PAIRS.items():
                 result = None if vectors and node.operation == "matmul" else _value(node, [array, filled])
                 if result is not None and len(result) == len(values):
-                    yield len(values), partial(_of, text, node, (first,), parts), result
+                    yield len(values), partial(_extended, text, node, (first,), parts), result
 
 
-def _of(text: str, node: Node, before: tuple[Part, ...], parts: Runs, index: int) -> Part:
+def _extended(text: str, node: Node, before: tuple[Part, ...], parts: LazyFormulas, index: int) -> Part:
     return Part(text, node, (*before, _part(parts, index)))
 
 
 @cache
-def _rows(shape: Shape) -> list[tuple[str, Any]]:
+def _functions_for(shape: Shape) -> list[tuple[str, Any]]:
     """The functions of an array of that shape: how each is written, and its node."""
     made = []
     for row in TABLE["formula"]:
@@ -254,14 +256,14 @@ def _rows(shape: Shape) -> list[tuple[str, Any]]:
                 sizes: Any = {"axis": axis, "n": float(count), "inner": float(count - 2)}
                 each = each if len(shape) > 1 else ""
                 text = row["says"].replace("{each}", each).replace("{it}", "{0}")
-                made.append((text, tree(row["instead"], {"it": 0}, {}, sizes)))
+                made.append((text, build_node(row["instead"], {"it": 0}, {}, sizes)))
     return made
 
 
-def _put(node: Any, parts: list[Any]) -> Any:
+def _with_parts(node: Any, parts: list[Any]) -> Any:
     """A function's node with these parts in place of 0, 1."""
     if isinstance(node, Node):
-        return Node(node.operation, tuple(_put(part, parts) for part in node.operands), node.options)
+        return Node(node.operation, tuple(_with_parts(part, parts) for part in node.operands), node.options)
     return parts[node]
 
 

@@ -30,8 +30,9 @@ UNTHOUGHT = 1.5  # where sizes are counted: formulas that make sense stand in fo
 RARE = 8.0  # formulas that nobody listed are tried beside an edit that is rarer
 PARTLY_BITS = 8.0  # to make a mistake in some rows only
 RERUN_BITS = 3.0  # to work a step out from the inputs, not from the steps before it
-CLOSE, CLOSE_IF_FEW, FEW_BITS = 4.0, 4.5, 6.0  # what is rarer than the likeliest by so many bits is told
-# beside it, and more of that, and one more, where the numbers hold little
+# Causes at most this many bits rarer than the likeliest are named beside it; where the numbers carry little
+# information (fewer than FEW_BITS) the margin is wider and one more is named.
+CLOSE, CLOSE_IF_FEW, FEW_BITS = 4.0, 4.5, 6.0
 BELIEVED, BELIEVED_COUNTS, CERTAIN = 0.3, 0.2, 0.8  # of the probability
 PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
 MAX_TIES = 3  # told as "either ... or ...", at most
@@ -53,36 +54,32 @@ def search(
 ) -> list[Cause]:
     """The likeliest causes that give the student's numbers, authored or edits, each with its doubt.
 
-    The others that give them too come last, as thin. ``anew`` tries authored ones on the inputs alone.
+    The others that give them too come last, as thin. ``anew`` gives the authored ones that come from the
+    inputs alone.
     """
     target, graphs = Target(wrong), list(_graphs(case, wrong))
     matches, in_part = list[Match](), list[list[Match]]()
     for graph in graphs:
         if not matches:
-            matches, partly = _single(graph, target, graph.base is wrong.bases[1])
+            matches, partly = _edit_matches(graph, target, graph.earlier is wrong.starting_steps[1])
             in_part.append(partly)
     for graph, partly in zip(graphs, in_part, strict=False):
-        matches = matches or [*_misread(graph, target), *partly]
+        matches = matches or [*_misread_matches(graph, target), *partly]
     if matches and min(match.bits for match in matches) > RARE:
-        matches += _formulas(matches[0].graph, target)
-    if not matches and not authored and wrong.bases[1]:
+        matches += _formula_matches(matches[0].graph, target)
+    if not matches and not authored and wrong.starting_steps[1]:
         whole_way = step_graph(case, wrong.path, {})
-        anew_found = _single(whole_way, target, False, most=2)[0] if whole_way else []
+        anew_found = _edit_matches(whole_way, target, False, most=2)[0] if whole_way else []
         matches = [replace(match, bits=match.bits + RERUN_BITS) for match in anew_found]
         authored = [replace(cause, bits=cause.bits + RERUN_BITS) for cause in anew()]
     if not matches and not authored:
-        matches = next(filter(None, (_formulas(graph, target) for graph in graphs)), [])
-    different, known = _different(case, sorted(matches, key=lambda match: match.bits), authored)
+        matches = next(filter(None, (_formula_matches(graph, target) for graph in graphs)), [])
+    different, known = _distinct_matches(case, sorted(matches, key=lambda match: match.bits), authored)
     candidates = [replace(cause, bits=AUTHORED + cause.bits) for cause in authored]
-    rarer = UNTHOUGHT if _counted(case) else 0.0
+    rarer = UNTHOUGHT if case.counts_sizes else 0.0
     candidates += [replace(cause, bits=cause.bits + rarer) for cause in _causes(case, wrong, different)]
     beside = [replace(cause, doubt="beside") for cause in _causes(case, wrong, known)]
-    return _likeliest(target, candidates, beside, _counted(case))
-
-
-def _counted(case: Case) -> bool:
-    """Whether sizes are counted, by a formula of whole numbers."""
-    return all(isinstance(value, int) for value in case.inputs.values())
+    return _likeliest(target, candidates, beside, case.counts_sizes)
 
 
 def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], whole: bool) -> list[Cause]:
@@ -96,16 +93,16 @@ def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], who
     if not distinct:
         return []
     least = min(cause.bits for cause in distinct.values())
-    few = target.information < FEW_BITS or target.empty
+    few = target.information_bits < FEW_BITS or target.all_equal
     close = CLOSE_IF_FEW if few else CLOSE
     chosen = [cause for cause in distinct.values() if cause.bits <= least + close][: MAX_TIES + few]
-    one_of_many = target.wrong.cells.sum() == 1 < target.wrong.cells.size and not whole
-    shown = target.information + (SLIP if one_of_many else UNLISTED)
-    every = sum(2.0**-x.bits for x in distinct.values()) + 2.0**-shown + target.slip
+    one_of_many = target.wrong_mask.sum() == 1 < target.wrong_mask.size and not whole
+    evidence_bits = target.information_bits + (SLIP if one_of_many else UNLISTED)
+    every = sum(2.0**-x.bits for x in distinct.values()) + 2.0**-evidence_bits + target.slip_probability
     share = sum(2.0**-x.bits for x in chosen) / every
-    little = target.wrong.cells.sum() == 1 and target.information < FEW_BITS
+    little = target.wrong_mask.sum() == 1 and target.information_bits < FEW_BITS
     doubtful = share < CERTAIN or one_of_many or little
-    zeros = target.empty and not target.values.any()  # much gives zeros
+    zeros = target.all_equal and not target.values.any()  # much gives zeros
     nothing = zeros and len(distinct) > 1 and all(cause.edit for cause in chosen)
     believed = BELIEVED_COUNTS if whole else BELIEVED
     doubt = "thin" if share < believed or nothing else "doubtful" if doubtful else ""
@@ -114,24 +111,24 @@ def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], who
         chosen = [replace(cause, evidence=tie) for cause in chosen]
     rest = [cause for cause in distinct.values() if cause.sentence not in {x.sentence for x in chosen}]
     rated = [replace(cause, doubt=doubt) for cause in chosen] + [replace(x, doubt="thin") for x in rest]
-    return [replace(cause, shown=shown) for cause in rated + beside]
+    return [replace(cause, evidence_bits=evidence_bits) for cause in rated + beside]
 
 
 def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
     """Two common edits at once that give the student's numbers."""
     target = Target(wrong)
-    if (wrong.cells.sum() < 2 and not _counted(case)) or target.empty:
+    if (wrong.wrong_mask.sum() < 2 and not case.counts_sizes) or target.all_equal:
         return []
-    matches = next(filter(None, (_pairs(graph, target) for graph in _graphs(case, wrong))), [])
-    found = _causes(case, wrong, _different(case, matches, [])[0])
+    matches = next(filter(None, (_pair_matches(graph, target) for graph in _graphs(case, wrong))), [])
+    found = _causes(case, wrong, _distinct_matches(case, matches, [])[0])
     return found if len(found) <= MAX_TIES else []
 
 
 def _graphs(case: Case, wrong: WrongStep) -> Iterator[StepGraph]:
     """How the step is worked out from either set of earlier steps."""
-    for base in wrong.bases:
-        graph = step_graph(case, wrong.path, base)
-        if graph and np.allclose(graph.result.array, case.run(base)[wrong.path], equal_nan=True):
+    for earlier in wrong.starting_steps:
+        graph = step_graph(case, wrong.path, earlier)
+        if graph and np.allclose(graph.result.array, case.run(earlier)[wrong.path], equal_nan=True):
             yield graph
 
 
@@ -140,7 +137,9 @@ def _bits(cost: float) -> float:
     return LEAST_BITS + COST_BITS * cost
 
 
-def _single(graph: StepGraph, target: Target, own: bool, most: float = 3) -> tuple[list[Match], list[Match]]:
+def _edit_matches(
+    graph: StepGraph, target: Target, own: bool, most: float = 3
+) -> tuple[list[Match], list[Match]]:
     """The edits that give all numbers, and those that give the wrong ones, where some rows are right."""
     found, partly = list[StepEdit](), list[tuple[StepEdit, str]]()
     tried: Counter[tuple[str, float]] = Counter()
@@ -150,11 +149,11 @@ def _single(graph: StepGraph, target: Target, own: bool, most: float = 3) -> tup
         tried[edit.cause, edit.cost] += value is not None
         if value is None or (value.shape == right.shape and np.array_equal(value.array, right)):
             continue
-        if target.empty and edit.cost > (1.5 if not target.values.any() else 2):
+        if target.all_equal and edit.cost > (1.5 if not target.values.any() else 2):
             continue  # zeros everywhere, or one number, are no work: only a common mistake leads there
-        if target.meets(value.array) or (own and _within_rounding(graph, edit, value, target)):
+        if target.matches(value.array) or (own and _within_rounding(graph, edit, value, target)):
             found.append(edit)
-        elif where := target.partly(value.array):
+        elif where := target.partial_match(value.array):
             partly.append((edit, where))
     # The more edits of a kind there are, the less likely is each of them.
     bits = {x: _bits(x[1]) + math.log2(count) / 2 for x, count in tried.items() if count}
@@ -165,16 +164,16 @@ def _single(graph: StepGraph, target: Target, own: bool, most: float = 3) -> tup
     ]
 
 
-def _formulas(graph: StepGraph, target: Target) -> list[Match]:
+def _formula_matches(graph: StepGraph, target: Target) -> list[Match]:
     """Formulas that nobody listed: functions of the step's own numbers, and then whatever gives these."""
-    if target.empty or target.information < FEW_BITS:
+    if target.all_equal or target.information_bits < FEW_BITS:
         return []
     found = list[Match]()
     with np.errstate(all="ignore"):
-        for edit, tried in other_formulas(graph, target.which):
+        for edit, tried in other_formulas(graph, target.matching):
             bits = _bits(1) + math.log2(tried)
             value = graph.apply(edit) if not found or bits < found[0].bits + CLOSE else None
-            if value is not None and target.meets(value.array):
+            if value is not None and target.matches(value.array):
                 found.append(Match(edit, graph, bits))
     return found
 
@@ -182,10 +181,10 @@ def _formulas(graph: StepGraph, target: Target) -> list[Match]:
 def _within_rounding(graph: StepGraph, edit: StepEdit, value: HandTensor, target: Target) -> bool:
     """Whether the rounding of the student's earlier numbers explains the difference."""
     sizes = {
-        label: target.wrong.half_units[label] for label in graph.base if label in target.wrong.half_units
+        label: target.wrong.half_units[label] for label in graph.earlier if label in target.wrong.half_units
     }
     largest = max((float(np.max(size, initial=0)) for size in sizes.values()), default=0.0)
-    if largest == 0 or not target.meets(value.array, NEAR * largest * (1 + np.abs(value.array))):
+    if largest == 0 or not target.matches(value.array, NEAR * largest * (1 + np.abs(value.array))):
         return False
     total = np.zeros_like(value.array)
     for label, size in sizes.items():
@@ -200,10 +199,10 @@ def _within_rounding(graph: StepGraph, edit: StepEdit, value: HandTensor, target
                 return False
             with np.errstate(invalid="ignore"):  # infinity less infinity
                 total += np.nan_to_num(np.abs(other.array - value.array), posinf=0.0)
-    return target.meets(value.array, 1.05 * total)
+    return target.matches(value.array, 1.05 * total)
 
 
-def _pairs(graph: StepGraph, target: Target) -> list[Match]:
+def _pair_matches(graph: StepGraph, target: Target) -> list[Match]:
     """Two common edits at once, at different places."""
     singles: list[StepEdit] = []
     for edit in edits_of(graph):
@@ -218,22 +217,22 @@ def _pairs(graph: StepGraph, target: Target) -> list[Match]:
         count += 1
         both = first._replace(changes={**first.changes, **second.changes})
         value = graph.apply(both)
-        if value is not None and target.meets(value.array):
+        if value is not None and target.matches(value.array):
             found.append((first, second))
-    by_chance = count * 2.0**-target.information
+    by_chance = count * 2.0**-target.information_bits
     return [Match(two_edits(*pair), graph, 0.0) for pair in found] if by_chance < PAIR_BY_CHANCE else []
 
 
-def _misread(graph: StepGraph, target: Target) -> list[Match]:
+def _misread_matches(graph: StepGraph, target: Target) -> list[Match]:
     """One entry of an operand read as another number, which at least two wrong numbers must agree on."""
     wrong, right = target.wrong, graph.result.array
-    if wrong.cells.shape != right.shape or wrong.cells.sum() < 2:
+    if wrong.wrong_mask.shape != right.shape or wrong.wrong_mask.sum() < 2:
         return []
-    first = tuple(int(i) for i in np.argwhere(wrong.cells)[0])
+    first = tuple(int(i) for i in np.argwhere(wrong.wrong_mask)[0])
     found, tried = [], 0
     for label in graph.leaves:
         tensor = graph.known[label]
-        for index in np.ndindex(tensor.shape) if label not in graph.base else ():
+        for index in np.ndindex(tensor.shape) if label not in graph.earlier else ():
             slope = graph.apply(_read_as(label, tensor, index, 1.0))
             if slope is None or slope.array[first] == right[first]:
                 continue
@@ -243,10 +242,10 @@ def _misread(graph: StepGraph, target: Target) -> list[Match]:
                 continue
             edit = _read_as(label, tensor, index, float(round(step)))
             value = graph.apply(edit)
-            if value is not None and target.meets(value.array):
+            if value is not None and target.matches(value.array):
                 found.append(edit)
     # One of the wrong numbers was used to find out what was read.
-    spent = target.information / max(2, len({float(x) for x in target.values[wrong.cells]}))
+    spent = target.information_bits / max(2, len({float(x) for x in target.values[wrong.wrong_mask]}))
     return [Match(edit, graph, _bits(2) + math.log2(tried) / 2 + spent) for edit in found]
 
 
@@ -259,7 +258,7 @@ def _read_as(label: str, tensor: HandTensor, index: tuple[int, ...], change: flo
     return StepEdit("entry-of-{it}-misread", says, {label: part}, {"it": tensor}, 2, "")
 
 
-def _different(
+def _distinct_matches(
     case: Case, matches: list[Match], authored: Sequence[Cause]
 ) -> tuple[list[Match], list[Match]]:
     """The edits that differ from those before them on other numbers, too; and those that an authored mistake
@@ -267,7 +266,7 @@ def _different(
     """
     if not matches:
         return [], []
-    others = [_elsewhere(matches[0].graph, seed) for seed in range(3)]
+    others = [_with_other_numbers(matches[0].graph, seed) for seed in range(3)]
     said_better = [[_authored_value(case, other, cause.slug) for other in others] for cause in authored]
     seen, kept, known_already = list[list[Array]](), list[Match](), list[Match]()
     for match in matches:
@@ -283,7 +282,7 @@ def _different(
     return kept, known_already
 
 
-def _elsewhere(graph: StepGraph, seed: int) -> StepGraph:
+def _with_other_numbers(graph: StepGraph, seed: int) -> StepGraph:
     """The step with other numbers; sizes stay large beside strides, so that quotients tell them apart."""
     draws, known = np.random.default_rng(seed), {}
     whole = all(tensor.shape == () for tensor in graph.known.values())
@@ -314,7 +313,7 @@ def _authored_value(case: Case, graph: StepGraph, slug: str) -> Array | None:
         for part in (case.inputs, case.options)
     ]
     elsewhere = replace(case, inputs={**case.inputs, **given[0]}, options={**case.options, **given[1]})
-    own = {step: numbers[step] for step in graph.base if step in numbers}
+    own = {step: numbers[step] for step in graph.earlier if step in numbers}
     try:
         steps = run_with_mistakes(elsewhere, MISCONCEPTIONS[slug], replacing=own)
     except UNFIT:
@@ -327,17 +326,7 @@ def _causes(case: Case, wrong: WrongStep, matches: list[Match]) -> list[Cause]:
     for match in matches:
         slug, sentence = describe_edit(match.edit, match.graph, wording)
         operands = tuple(wording.name(x) for x in match.edit.words.values() if isinstance(x, HandTensor))
-        kind, charge = match.edit.cause.replace("{", "").replace("}", ""), match.edit.charge or slug
-        shown = _evidence(wrong)
-        causes.append(Cause(slug, sentence, shown, wrong.path, kind, operands, charge, bits=match.bits))
+        kind, same = match.edit.cause.replace("{", "").replace("}", ""), match.edit.mistake_id or slug
+        evidence = wrong.evidence_text
+        causes.append(Cause(slug, sentence, evidence, wrong.path, kind, operands, same, bits=match.bits))
     return causes
-
-
-def _evidence(wrong: WrongStep) -> str:
-    """What shows it: the number, or how many of them and the first that is wrong."""
-    values = wrong.entries.values
-    if values.size == 1:
-        return f"it gives {number_text(values.reshape(-1)[0], wrong.digits)}, as you have"
-    index = (wrong.positions or [(0,) * values.ndim])[0]
-    example = f"{list(index)} = {number_text(values[index], wrong.digits)}"
-    return f"it gives all {values.size} of your entries, such as {example}"

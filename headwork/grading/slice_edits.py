@@ -7,25 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from headwork.grading.sliding_edits import SLID, banded, sheared_rows
-from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, itself, picked, transposed
+from headwork.grading.sliding_edits import SLID, band_edits, sheared_row_edits
+from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, picked, same_node, transposed
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
 MANY = 8  # slices of an axis that are changed one by one, at most
 
 
-def operand_slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
+def operand_slice_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     """A row, a column, a head or a channel of an operand left out, alone, taken for all, or shifted."""
     tensor = graph.known[label]
-    for cell in np.ndindex(tensor.shape) if label not in graph.base and 3 < tensor.array.size <= 16 else ():
+    given = label not in graph.earlier
+    for cell in np.ndindex(tensor.shape) if given and 3 < tensor.array.size <= 16 else ():
         others = np.ones(tensor.shape)
         others[cell] = 0
         left = Node("multiply", (label, constant(label, others)), {})
         says = f"entry [{','.join(map(str, cell))}] of {{it}} is left out"
         yield StepEdit("entry-of-{it}-left-out", says, {label: left}, {"it": tensor}, 2)
-    yield from _squares(graph, label)
-    yield from sheared_rows(graph, label, label, tensor) if label == "matrix" else ()
+    yield from _square_edits(graph, label)
+    yield from sheared_row_edits(graph, label, label, tensor) if label == "matrix" else ()
     for axis, size in enumerate(tensor.shape):
         if not 2 <= size <= MANY:
             continue
@@ -80,7 +81,7 @@ def operand_slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
             yield StepEdit("parts-of-{it}-swapped", says, {label: swapped}, words, 3)
 
 
-def _squares(graph: StepGraph, label: str) -> Iterator[StepEdit]:
+def _square_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     """Of a square matrix the diagonal alone, or the blocks of heads on it; the columns dealt out to heads."""
     tensor, heads = graph.known[label], graph.case.options.get("heads")
     rows, columns = tensor.shape[-2:] if len(tensor.shape) > 1 else (0, 1)
@@ -100,7 +101,7 @@ def _squares(graph: StepGraph, label: str) -> Iterator[StepEdit]:
             part = Node("multiply", (label, constant(label, blocks)), {})
             says = "each head uses only its own part of the columns of {it}; it must use all of them"
             yield StepEdit("blocks-of-{it}-alone", says, {label: part}, {"it": tensor}, 2)
-    if len(tensor.shape) == 3 and heads and tensor.shape[1] == heads and label in graph.base:
+    if len(tensor.shape) == 3 and heads and tensor.shape[1] == heads and label in graph.earlier:
         turned = Node("reshape", (label,), {"shape": (len(tensor.array), columns, heads)})
         says = "the columns of {it} are dealt out to the heads in turn; each head takes a block of them"
         yield StepEdit(
@@ -112,7 +113,7 @@ def _along(axis: int, key: Any) -> tuple[Any, ...]:
     return (*[slice(None)] * axis, key)
 
 
-def positions(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepEdit]:
+def position_edits(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepEdit]:
     """A position that is read one too early or too late; heads that are split or joined in another way."""
     node = tensor.node
     if node.operation == "getitem":
@@ -125,7 +126,7 @@ def positions(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepE
                 says = "{it} is read one position too " + ("early" if shift < 0 else "late")
                 shifted: Changes = {number: picked(0, key)}
                 yield StepEdit("position-shifted", says, shifted, {"it": node.operands[0]}, cost, "shifted")
-        yield from _other_places(number, tensor)
+        yield from _half_edits(number, tensor)
     left, words = node.operands[0], {"a": node.operands[0], "b": node.operands[-1]}
     for square in (left, tensor) if node.operation == "matmul" else ():
         if len(square.shape) < 2 or square.shape[-2] != square.shape[-1]:
@@ -135,7 +136,7 @@ def positions(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepE
             own = Node("matmul", (Node("multiply", (0, eye), {}), 1), {})
             says = "each row of {b} is weighted by its own entry of {a} alone, not the sum of all"
         else:
-            own = Node("multiply", (itself(tensor), eye), {})
+            own = Node("multiply", (same_node(tensor), eye), {})
             says = "only equal positions of {a} and {b} are multiplied, not each with each"
         cause = "own-row-alone" if square is left else "equal-positions-alone"
         yield StepEdit(cause, says, {number: own}, words, 2)
@@ -163,7 +164,7 @@ def positions(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepE
             yield StepEdit("heads-averaged", says, {number: part}, {})
 
 
-def _other_places(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+def _half_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """All, the first or the second half, in place of every second one."""
     key, operand = tensor.node.options["key"], tensor.node.operands[0]
     if not isinstance(key, slice) or (key.step or 1) == 1:
@@ -179,7 +180,7 @@ def _other_places(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     yield StepEdit("all-of-{it}", "all of {it} are taken, not every second one", every, words)
 
 
-def terms_left_out(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+def left_out_term_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """The first or the last term of a sum left out."""
     operand, options = tensor.node.operands[0], tensor.node.options
     axis = options.get("axis") if tensor.node.operation == "sum" else None
@@ -198,7 +199,7 @@ def terms_left_out(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
         yield StepEdit(f"{word}-left-out", f"the {word} term of the sum is left out", {number: part}, {}, 1)
 
 
-def powers(graph: StepGraph) -> Iterator[StepEdit]:
+def power_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """In a list of powers: their exponents, one power for all, base and exponent exchanged."""
     number, result = len(graph.operations) - 1, graph.result
     if result.node.operation != "cat" or len(graph.leaves) != 1 or result.array.size != result.shape[0]:
@@ -206,7 +207,7 @@ def powers(graph: StepGraph) -> Iterator[StepEdit]:
     exponents = [_factors(part, graph.leaves[0]) for part in result.node.operands]
     if sorted(exponents) != list(range(len(exponents))):
         return
-    it, label = itself(result), graph.leaves[0]
+    it, label = same_node(result), graph.leaves[0]
     count = constant(it, np.reshape(np.array(exponents, float), result.shape))
     nothing, words = Node("subtract", (it, it), {}), {"a": graph.known[label]}
     top = Node("power", (label, constant(label, float(max(exponents)))), {})
@@ -246,7 +247,7 @@ def _shifted(key: Any, shift: int) -> Any:
     return None if tuple(new) == keys else tuple(new) if isinstance(key, tuple) else new[0]
 
 
-def parts_side_by_side(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+def concatenation_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """What is put side by side: in another order, or with a part left out."""
     operands = tensor.node.operands
     if tensor.node.operation != "cat":
@@ -285,10 +286,10 @@ def _two_factors(part: HandTensor) -> tuple[Node, ...]:
     return tuple(Node("reshape", (x,), {"shape": part.shape}) for x in product.node.operands)
 
 
-def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
+def result_slice_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """A row or a column of the result that is missing or a copy of another."""
     number, result = len(graph.operations) - 1, graph.result
-    it = itself(result)
+    it = same_node(result)
     if len(result.shape) > 1 and result.shape[-1] == result.shape[-2]:
         eye = np.eye(result.shape[-1])
         like = constant(it, 1 - eye)
@@ -299,8 +300,8 @@ def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
         yield StepEdit("identity-added", says, {number: Node("add", (it, like), {})}, {}, 2)
         yield StepEdit("diagonal-alone", "1 stands on the diagonal, 0 elsewhere", {number: like}, {}, 2)
     places = range(len(result.shape))
-    yield from sheared_rows(graph, number, it, result)
-    yield from banded(graph)
+    yield from sheared_row_edits(graph, number, it, result)
+    yield from band_edits(graph)
     for axis, size in enumerate(result.shape):
         if not 2 <= size <= MANY:
             continue

@@ -17,7 +17,7 @@ ALONG_AXES = {
 }
 
 
-def borders(graph: StepGraph, rows: list[dict[str, Any]]) -> Iterator[StepEdit]:
+def border_edits(graph: StepGraph, rows: list[dict[str, Any]]) -> Iterator[StepEdit]:
     """What a kernel slides over with another border than was asked for: the mechanism is run again."""
     name = next((name for name in SLID if name in graph.case.inputs), "")
     if not name or "padding" not in graph.case.options:
@@ -49,7 +49,7 @@ def borders(graph: StepGraph, rows: list[dict[str, Any]]) -> Iterator[StepEdit]:
         yield StepEdit("kernel-with-gaps", says, {}, {}, 2, "", {"kernel": gaps})
 
 
-def sheared_rows(graph: StepGraph, key: int | str, it: Any, tensor: HandTensor) -> Iterator[StepEdit]:
+def sheared_row_edits(graph: StepGraph, key: int | str, it: Any, tensor: HandTensor) -> Iterator[StepEdit]:
     """The rows of a banded matrix shifted by another number of places than they must be."""
     if len(tensor.shape) != 2 or not (tensor.array == 0).any() or tensor.shape[1] < 3:
         return
@@ -66,7 +66,7 @@ def sheared_rows(graph: StepGraph, key: int | str, it: Any, tensor: HandTensor) 
         yield from (StepEdit(cause, says, {key: whole}, {}, 2) for whole in (sheared, cut))
 
 
-def banded(graph: StepGraph) -> Iterator[StepEdit]:
+def band_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """A banded matrix whose kernels go round at the ends or are pushed back in; they must be cut off."""
     taps = next((x for x in ("kernel", "kernels") if graph.path == "matrix" and x in graph.known), "")
     if not taps:

@@ -16,16 +16,15 @@ from headwork.numbers.graph import OperationEdit, recompute, results_since_label
 from headwork.numbers.operations import Node
 
 UNFIT = (ValueError, IndexError, TypeError, InputError, NotApplicable, ZeroDivisionError, OverflowError)
-Changes = Mapping[
-    int | str, Any
-]  # what stands instead of an operation, by number, or of an operand, by label
+# What stands instead of an operation, by number, or of an operand, by label.
+Changes = Mapping[int | str, Any]
 
 
 class StepEdit(NamedTuple):
     """What stands instead of operations (by number) or of operands (by label); ``options`` of the mechanism.
 
     ``cause`` and ``says`` name the operands in ``{a}``, ``{b}`` and ``{it}``, which ``words`` holds: tensors,
-    or text. Edits with one ``charge`` are one mistake wherever they are made.
+    or text. Edits with one ``mistake_id`` are one mistake wherever they are made.
     """
 
     cause: str
@@ -33,11 +32,15 @@ class StepEdit(NamedTuple):
     changes: Changes
     words: Mapping[str, Any]
     cost: float = 1
-    charge: str = ""
+    mistake_id: str = ""
     options: Mapping[str, Any] = {}
 
 
-def itself(tensor: HandTensor) -> Node:
+def last_part(label: str) -> str:
+    return label.rpartition("/")[2]
+
+
+def same_node(tensor: HandTensor) -> Node:
     """An operation in terms of its own operands."""
     return Node(tensor.node.operation, tuple(range(len(tensor.node.operands))), tensor.node.options)
 
@@ -61,7 +64,7 @@ class StepGraph:
 
     case: Case
     path: str
-    base: Steps
+    earlier: Steps  # from which the student is assumed to have continued
     operations: list[HandTensor]
     known: dict[Any, HandTensor] = field(default_factory=dict)
     later: dict[str, HandTensor] = field(default_factory=dict)  # the steps after it, worked out right
@@ -93,12 +96,12 @@ class StepGraph:
 
     @cached_property
     def branches(self) -> list[list[int]]:
-        """The operations that are done in the same way for each turn or token, by number."""
+        """The operations that are done in the same way for each time step or token, by number."""
         signatures: dict[Node, Any] = {}
         groups: dict[Any, list[int]] = {}
 
         def signature(tensor: HandTensor) -> Any:
-            return tensor.label.rpartition("/")[2] or signatures.get(tensor.node, tensor.shape)
+            return last_part(tensor.label) or signatures.get(tensor.node, tensor.shape)
 
         for number, tensor in enumerate(self.operations):
             node = tensor.node
@@ -109,11 +112,11 @@ class StepGraph:
         return [group for group in groups.values() if len(group) > 1]
 
     @cached_property
-    def roles(self) -> list[list[str]]:
-        """The operands of one name at several turns."""
+    def namesakes(self) -> list[list[str]]:
+        """The operands of the same name at several time steps."""
         groups: dict[str, list[str]] = {}
         for label in self.leaves:
-            groups.setdefault(label.rpartition("/")[2], []).append(label)
+            groups.setdefault(last_part(label), []).append(label)
         return [group for group in groups.values() if len(group) > 1]
 
     def apply(self, edit: StepEdit) -> HandTensor | None:
@@ -121,7 +124,7 @@ class StepGraph:
         try:
             with np.errstate(all="ignore"):
                 if edit.options:
-                    value = self.case.run(self.base, [Edit(lambda _: edit.options)])[self.path]
+                    value = self.case.run(self.earlier, [Edit(lambda _: edit.options)])[self.path]
                     return HandTensor(value[tuple(map(slice, self.result.shape))] if edit.changes else value)
                 known, uses = self.known, self.first_uses
                 if labels := [label for label in edit.changes if isinstance(label, str)]:
@@ -139,11 +142,9 @@ class StepGraph:
             return None
 
 
-def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
+def step_graph(case: Case, path: str, earlier: Steps) -> StepGraph | None:
     """The operations of a step from the student's own earlier numbers; None for a step that is an input."""
-    whole = case.mechanism.slug in EXERCISE_MECHANISMS and all(
-        isinstance(value, int) for value in case.inputs.values()
-    )
+    whole = case.mechanism.slug in EXERCISE_MECHANISMS and case.counts_sizes
     inputs: dict[str, Any] = {}
     for name, value in {**case.inputs, **case.options}.items():
         tensor = HandTensor(np.array(float(value))) if whole and isinstance(value, int) else value
@@ -155,8 +156,8 @@ def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
     def note(name: str, value: Any, /) -> Any:
         tensor = value if isinstance(value, HandTensor) else HandTensor(np.asarray(value, float))
         steps[name] = tensor
-        if name in base:
-            tensor = HandTensor(base[name]).labelled(name)
+        if name in earlier:
+            tensor = HandTensor(earlier[name]).labelled(name)
         if path not in steps and tensor.node not in nodes:
             nodes.add(tensor.node)
             known[name] = tensor if tensor.label == name else tensor.labelled(name)
@@ -175,11 +176,11 @@ def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
     later = {
         name: tensor.labelled(name) for name, tensor in steps.items() if name not in known and name != path
     }
-    earlier = [results_since_labels(steps[name])[:-1] for name in known if name in steps and name != path]
+    on_the_way = [results_since_labels(steps[name])[:-1] for name in known if name in steps and name != path]
     between = tuple(
-        x for made in earlier for x in made if x.node.operation in ("add", "subtract") and x.shape
+        x for made in on_the_way for x in made if x.node.operation in ("add", "subtract") and x.shape
     )
-    return StepGraph(case, path, base, results_since_labels(step), known, later, between)
+    return StepGraph(case, path, earlier, results_since_labels(step), known, later, between)
 
 
 def describe_edit(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[str, str]:

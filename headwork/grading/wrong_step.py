@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from headwork.documents.number_format import number_text
 from headwork.exercises.case import Array, Steps
 from headwork.grading.answers import Entries, mismatches, tolerance
 
@@ -21,10 +22,10 @@ BUT_FOR_A_SLIP = "but for a slip in"  # of a cause that gives every wrong number
 class Cause:
     """Why a step is wrong: a mistake's slug (two joined by `` + ``), a sentence, and the evidence.
 
-    ``edit`` and ``operands`` say how the step was worked out instead. Causes with one ``charge`` are one
+    ``edit`` and ``operands`` say how the step was worked out instead. Causes with one ``mistake_id`` are one
     mistake. ``doubt`` is "doubtful" where a slip is as likely, "beside" where an authored mistake says it
     better, "thin" where too much else gives these numbers: these two are told only if other steps show it.
-    ``bits`` says how rare the mistake is, ``shown`` how unlikely these numbers are without it.
+    ``bits`` says how rare the mistake is, ``evidence_bits`` how unlikely these numbers are without it.
     """
 
     slug: str
@@ -33,10 +34,10 @@ class Cause:
     step: str = ""
     edit: str = ""
     operands: tuple[str, ...] = ()
-    charge: str = ""
+    mistake_id: str = ""
     doubt: str = ""
     bits: float = 0.0
-    shown: float = 0.0
+    evidence_bits: float = 0.0
 
     @property
     def is_named(self) -> bool:
@@ -52,22 +53,33 @@ class Cause:
 class WrongStep:
     """A wrong step: the entries, which of them differ from the reference, and the earlier steps.
 
-    ``bases`` are the two sets of earlier steps that a student may have continued from: the right ones in full
-    precision, or all as written; ``half_units`` is half a unit of the last digit of each entry of the latter.
+    ``starting_steps`` are the two sets of earlier steps that a student may have continued from: the
+    right ones in full precision, or all as written; ``half_units`` is half a unit of the last digit of each
+    entry of the latter.
     """
 
     path: str
     entries: Entries
     reference: Array
-    cells: Array
-    bases: Sequence[Steps]
+    wrong_mask: Array
+    starting_steps: Sequence[Steps]
     half_units: Steps
     digits: int
 
     @property
-    def positions(self) -> list[tuple[int, ...]]:
+    def wrong_positions(self) -> list[tuple[int, ...]]:
         """The indices of the entries that differ."""
-        return [tuple(int(i) for i in index) for index in np.argwhere(self.cells)]
+        return [tuple(int(i) for i in index) for index in np.argwhere(self.wrong_mask)]
+
+    @property
+    def evidence_text(self) -> str:
+        """What shows a cause that gives all entries: the number, or how many and the first that is wrong."""
+        values = self.entries.values
+        if values.size == 1:
+            return f"it gives {number_text(values.reshape(-1)[0], self.digits)}, as you have"
+        index = (self.wrong_positions or [(0,) * values.ndim])[0]
+        example = f"{list(index)} = {number_text(values[index], self.digits)}"
+        return f"it gives all {values.size} of your entries, such as {example}"
 
     @cached_property
     def allowed(self) -> Array:
@@ -88,12 +100,12 @@ class Target:
 
     def __init__(self, wrong: WrongStep) -> None:
         self.wrong = wrong
-        self.values = wrong.entries.values
+        self.values, self.wrong_mask = wrong.entries.values, wrong.wrong_mask
         self.allowed = wrong.allowed * (1 + 1e-6)
         self.written = ~wrong.entries.blank
-        self.empty = self.values.size > 1 and bool((self.values == self.values.flat[0]).all())
+        self.all_equal = self.values.size > 1 and bool((self.values == self.values.flat[0]).all())
 
-    def meets(self, value: Array, slack: Any = 0.0) -> bool:
+    def matches(self, value: Array, slack: Any = 0.0) -> bool:
         if value.shape != self.values.shape:
             return value.size == self.values.size and self.wrong.matches(value, slack)
         return bool(self._near(value, slack).all())
@@ -104,12 +116,12 @@ class Target:
         near &= np.isfinite(value)
         hidden: Any = np.isnan(value).all(-1, keepdims=True) & (self.values == 0) if value.ndim > 1 else False
         hidden &= value.shape[-1:] != (1,)  # what is left of a row in which all is hidden
-        cells = self.wrong.cells
+        cells = self.wrong_mask
         if cells.shape == value.shape and (cells & np.isfinite(value)).sum() > 1:
             hidden |= np.isnan(value) & (self.values == 0)  # 0/0 is written as 0
         return near | (value == self.values) | hidden | ~self.written
 
-    def which(self, stack: Array) -> Array:
+    def matching(self, stack: Array) -> Array:
         """Which values of a stack are these numbers."""
         if stack[0].size != self.values.size:
             return np.zeros(len(stack), bool)
@@ -118,22 +130,22 @@ class Target:
             near = np.abs(values - flat) <= self.allowed.ravel() + 1e-12 * np.abs(flat)
         near |= (flat == values) | (np.isnan(flat) & (values == 0)) | ~self.written.ravel()
         met: Array = near.all(-1)
-        met[met] = [self.meets(value) for value in stack[met]]
+        met[met] = [self.matches(value) for value in stack[met]]
         return met
 
-    def partly(self, value: Array) -> str:
+    def partial_match(self, value: Array) -> str:
         """In which rows, columns or heads a value gives the wrong numbers, where all others are right."""
-        if not value.shape == self.values.shape == self.wrong.cells.shape:
+        if not value.shape == self.values.shape == self.wrong_mask.shape:
             return ""
         near = self._near(value)
-        if near.size - near.sum() == 1 and self.wrong.cells.sum() > 2 and self.wrong.cells[~near].all():
+        if near.size - near.sum() == 1 and self.wrong_mask.sum() > 2 and self.wrong_mask[~near].all():
             return f"{BUT_FOR_A_SLIP} [{','.join(str(int(i)) for i in np.argwhere(~near)[0])}]"
-        return next((where for where, cells in self.places if near[cells].all()), "")
+        return next((where for where, cells in self.wrong_regions if near[cells].all()), "")
 
     @cached_property
-    def places(self) -> list[tuple[str, Array]]:
+    def wrong_regions(self) -> list[tuple[str, Array]]:
         """The sets of rows, columns or heads that hold all wrong numbers and not all of them."""
-        cells, found = self.wrong.cells, list[tuple[str, Array]]()
+        cells, found = self.wrong_mask, list[tuple[str, Array]]()
         if cells.shape != self.wrong.reference.shape or cells.sum() < 2:
             return []
         for axis, size in enumerate(cells.shape):
@@ -157,10 +169,10 @@ class Target:
         return found
 
     @cached_property
-    def information(self) -> float:
+    def information_bits(self) -> float:
         """How many bits the wrong numbers hold: each different one, by its range and its digits."""
         values, right = self.values, self.wrong.reference
-        cells = self.wrong.cells if self.wrong.cells.shape == values.shape else np.ones(values.shape, bool)
+        cells = self.wrong_mask if self.wrong_mask.shape == values.shape else np.ones(values.shape, bool)
         finite = np.concatenate([x[np.isfinite(x)].ravel() for x in (values, right)])
         span = float(np.max(np.abs(finite), initial=0)) + (float(np.ptp(finite)) if values.size > 1 else 0)
         unit = 2 * float(np.max(self.wrong.allowed))
@@ -174,9 +186,9 @@ class Target:
         return float(information + (0 if values.shape == right.shape else 6))  # few edits give another shape
 
     @cached_property
-    def slip(self) -> float:
+    def slip_probability(self) -> float:
         """The probability of a slip: only one number is wrong, by a digit, by its sign or by little."""
-        cells, right = self.wrong.cells, self.wrong.reference
+        cells, right = self.wrong_mask, self.wrong.reference
         if cells.sum() != 1 or cells.shape != right.shape or not np.isfinite(self.values[cells][0]):
             return 0.0
         value, meant = float(self.values[cells][0]), float(right[cells][0])

@@ -303,9 +303,10 @@ def _feedback(mark: Mark, step: StepMark, hint: int, *, where: bool) -> dict[str
         verdict = "correct so far" if open_ else "not filled in"
         return {"verdict": verdict, "good": None, "remark": open_, "lines": [], "cells": []}
     entries, cells = mark.entries.get(step.path), []
-    fits = entries is not None and step.cells and entries.shape == mark.exercise.key[step.path].shape
+    shape = mark.exercise.solution[step.path].shape if step.wrong_cells else None
+    fits = entries is not None and entries.shape == shape
     if entries is not None and fits and hint >= 1:
-        written = [cell for cell in step.cells if not entries.blank[cell]]
+        written = [cell for cell in step.wrong_cells if not entries.blank[cell]]
         cells = [int(np.ravel_multi_index(cell, entries.shape)) if cell else 0 for cell in written]
     lines = [] if step.right else [list(line) for line in hints(mark, step, hint, where and bool(fits))]
     return {"verdict": step.verdict, "good": GOOD.get(step.verdict), "lines": lines, "cells": cells}

@@ -26,7 +26,7 @@ def run(*arguments: object) -> tuple[int, str]:
 @pytest.fixture
 def answer(tmp_path: Path) -> Path:
     exercise = generate("self-attention", 7)
-    return written(tmp_path, texts(exercise, exercise.key, 4))
+    return written(tmp_path, texts(exercise, exercise.solution, 4))
 
 
 def written(folder: Path, answers: dict[str, str]) -> Path:
@@ -45,7 +45,7 @@ def test_all_right(answer: Path) -> None:
 
 def test_something_wrong(answer: Path) -> None:
     exercise = generate("self-attention", 7)
-    wrong = exercise.case.run({"scores": exercise.key["scores"].T})
+    wrong = exercise.case.run({"scores": exercise.solution["scores"].T})
     code, told = run("grade", written(answer.parent, texts(exercise, wrong, 4)), "--hint", "2")
     assert code == 1
     assert "5 of 6 points" in told

@@ -65,7 +65,7 @@ def test_what_is_filled_in_is_saved_graded_and_opened_again(opened: Any, tmp_pat
     page = opened(answer_page({"one": exercise}, next_step="Next: headwork grade ex/answer.toml"))
     page.fill("#student", 'Ada "A" \\ L.')
     page.check("#as-text")
-    answers = texts(exercise, exercise.key, 4)
+    answers = texts(exercise, exercise.solution, 4)
     for path, text in answers.items():
         page.locator(f'[data-name="{path}"]').fill(text.replace("], ", "],\n"))
     graded = grade_file(save(page, tmp_path / "answer.toml"))
@@ -85,9 +85,11 @@ def test_cells_take_a_whole_matrix_and_say_what_shape_it_has(opened: Any, tmp_pa
     exercise = generate("self-attention", 7)
     page = opened(answer_page({"one": exercise}))
     for path in exercise.asked:
-        rows = exercise.key[path].round(4).tolist()
+        rows = exercise.solution[path].round(4).tolist()
         paste(page, path, "\n".join("\t".join(map(str, row)) for row in rows))
-        assert check(page, path) == f"{exercise.key[path].size} of {exercise.key[path].size} entries"
+        assert (
+            check(page, path) == f"{exercise.solution[path].size} of {exercise.solution[path].size} entries"
+        )
     assert grade_file(save(page, tmp_path / "answer.toml")).state == "all correct"
     paste(page, "query", r"\begin{bmatrix} 1 & 2 & 3 \\ 4 & 5 & 6 \end{bmatrix}")
     assert check(page, "query") == "yours is 2 x 3; expected 3 x 2"
@@ -100,7 +102,7 @@ def test_tokens_as_columns_turn_the_cells_and_are_told_to_the_marker(opened: Any
     page = opened(answer_page({"one": exercise}))
     page.check("#columns")
     for path in exercise.asked:
-        paste(page, path, str(exercise.key[path].T.round(4).tolist()))
+        paste(page, path, str(exercise.solution[path].T.round(4).tolist()))
     assert grade_file(save(page, tmp_path / "answer.toml")).state == "all correct"
     page.uncheck("#columns")  # what is filled in turns with the cells
     assert grade_file(save(page, tmp_path / "turned.toml")).state == "all correct"

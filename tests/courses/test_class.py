@@ -119,7 +119,7 @@ def test_positions_are_those_of_the_sheet() -> None:
     from headwork.exercises import generate
 
     exercise = generate("multi-head-attention", 3)
-    query = exercise.key["query"].copy()
+    query = exercise.solution["query"].copy()
     query[0, 1, 1] += 1
     mark = grade(exercise, texts(exercise, exercise.case.run({"query": query}), 4))
     text = feedback_document({"1": mark}, title="", hint=3).to_text()
@@ -198,7 +198,7 @@ def answers(sheet: Sheet, student: str = "", more: str = "", title: str = "T") -
     lines = [f"student = {json.dumps(student or sheet.student)}", f'sheet = "{title}"']
     for number, exercise in sheet.exercises.items():
         lines.append(f'[answers."{number}"]')
-        written = texts(exercise, exercise.key, 4)
+        written = texts(exercise, exercise.solution, 4)
         lines += [f"{json.dumps(path)} = {json.dumps(text)}" for path, text in written.items()]
     return ("\n".join(lines) + "\n" + more).encode()
 

@@ -188,7 +188,7 @@ def test_no_student_file_holds_the_seed(tmp_path):
 
 
 def test_a_declared_convention_is_as_good():
-    turned = {path: np.round(OWN.key[path], 4).T for path in OWN.asked}
+    turned = {path: np.round(OWN.solution[path], 4).T for path in OWN.asked}
     assert mark_variables(OWN, turned).points < OWN.max_points
     assert mark_variables(OWN, {**turned, "tokens_as": "columns"}).points == OWN.max_points
     assert "5.5 of 5.5" in report(

@@ -55,7 +55,7 @@ def read(path: Path) -> list[tuple[str, str]]:
 
 def shown(exercise: Exercise, path: str) -> list[Any]:
     """What each gap of a step asks for, in the order of its tables; a shape is one gap."""
-    step, value = exercise.trace.steps[path], exercise.key[path]
+    step, value = exercise.trace.steps[path], exercise.solution[path]
     if step.card.axes == "axis":
         return [value]
     value = np.transpose(value, step.order)
@@ -83,7 +83,7 @@ def check_shape(exercise: Exercise, path: str, gap: Gap) -> None:
     """Every way of typing it is marked as ``headwork grade`` marks it."""
     _, kind, alternatives = gap
     assert kind == "SHORTANSWER"
-    sizes = " x ".join(f"{size:.0f}" for size in exercise.key[path])
+    sizes = " x ".join(f"{size:.0f}" for size in exercise.solution[path])
     assert {f"({sizes.replace(' x ', ', ')})", sizes.replace(" ", ""), sizes} <= {
         a for _, a, _ in alternatives
     }

@@ -63,7 +63,7 @@ def submit(sheet: Path, student: str, **changes: dict[str, str]) -> Path:
     key = read_key(sheet / "key" / f"{student}.toml")
     lines = [f"student = {json.dumps(student)}"]
     for number, exercise in key.exercises.items():
-        answers = {**texts(exercise, exercise.key, 4), **changes.get(f"e{number}", {})}
+        answers = {**texts(exercise, exercise.solution, 4), **changes.get(f"e{number}", {})}
         lines += [
             f'[answers."{number}"]',
             *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in answers.items()),
@@ -95,7 +95,7 @@ def test_no_student_file_holds_the_secret_the_seed_or_the_key(sheet: Path) -> No
         assert SECRET not in text
         assert str(seed) not in text
         assert "seed" not in re.sub("<script>.*?</script>", "", text, flags=re.DOTALL)
-        for row in exercise.key["weights"]:
+        for row in exercise.solution["weights"]:
             for value in row:
                 if abs(value - round(value)) > 1e-3:
                     assert f"{value:.4f}" not in text

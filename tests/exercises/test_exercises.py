@@ -74,7 +74,7 @@ def test_known_mistakes_change_the_answer(kind: str) -> None:
 def test_a_formula_notes_the_steps_of_its_card(slug: str) -> None:
     kind = next(kind for kind in EXERCISE_KINDS.values() if kind.mechanism == slug)
     exercise = generate(kind.slug, 1)
-    for path in exercise.key:
+    for path in exercise.solution:
         assert EXERCISE_MECHANISMS[slug].step(path)
 
 
@@ -85,10 +85,10 @@ def test_counts_agree_with_the_sizes_package() -> None:
         "convolution-counts",
         {"height": 256, "width": 256, "channels": 3, "filters": 32, "kernel": 5},
         {"stride": 2},
-    ).key
+    ).solution
     ledger = convolution((256, 256), channels=3, filters=32, kernel=5, stride=2)
     assert (key["weights"], key["dense"]) == (ledger.facts["weights"], ledger.facts["dense weights"])
-    assert Exercise("output-size", {"size": 9, "kernel": 3}, {"stride": 2, "padding": 1}).key[
+    assert Exercise("output-size", {"size": 9, "kernel": 3}, {"stride": 2, "padding": 1}).solution[
         "output"
     ] == output_size(9, 3, 2, 1)
 
@@ -118,7 +118,7 @@ def test_the_notebook_runs_and_marks(capsys: pytest.CaptureFixture[str]) -> None
     cells = json.loads(questions.build_question(exercise).to_notebook())["cells"]
     space: dict[str, object] = {}
     exec("".join(cells[1]["source"]), space)
-    space["answers"] = {path: str(float(exercise.key[path])) for path in exercise.asked}
+    space["answers"] = {path: str(float(exercise.solution[path])) for path in exercise.asked}
     exec("".join(cells[2]["source"]), space)
     assert "2 of 2 points" in capsys.readouterr().out
 
@@ -126,7 +126,7 @@ def test_the_notebook_runs_and_marks(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_question_contains_no_answers() -> None:
     exercise = generate("self-attention", 7)
     text = questions.build_question(exercise).to_text() + questions.answer_sheet({"a": exercise})
-    assert f"{exercise.key['weights'][0, 0]:.4f}" not in text
+    assert f"{exercise.solution['weights'][0, 0]:.4f}" not in text
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_teachers_own_exercise_is_checked(entries: dict[str, object], wording:
 def test_tokens_as_columns() -> None:
     exercise = Exercise("self-attention", {"tokens": "1 0; 2 1"}, {"beta": 1}, tokens_as="columns")
     rows = Exercise("self-attention", {"tokens": "1 2; 0 1"}, {"beta": 1})
-    assert np.allclose(exercise.key["output"], rows.key["output"])
+    assert np.allclose(exercise.solution["output"], rows.solution["output"])
     answers = {path: str(exercise.trace[path].values.round(4).tolist()) for path in exercise.asked}
     assert grade(exercise, answers).all_right
     declared = {path: str(rows.trace[path].values.T.round(4).tolist()) for path in rows.asked}

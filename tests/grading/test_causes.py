@@ -46,7 +46,7 @@ def test_every_mistake_can_be_made_in_some_exercise() -> None:
     for kind in EXERCISE_KINDS:
         for seed, difficulty in ((1, 1), (2, 2), (3, 3), (4, 1)):
             exercise = generate(kind, seed, difficulty)
-            for mistake in applicable(exercise.case, exercise.key):
+            for mistake in applicable(exercise.case, exercise.solution):
                 if mistake.slug not in applied and run_with_mistakes(exercise.case, mistake):
                     applied.add(mistake.slug)
     # Biases of convolutions are asked for only in exercises of a teacher's own.
@@ -104,21 +104,21 @@ def with_steps(**steps: object) -> dict[str, str]:
 
 
 def test_equal_numbers_name_both_causes() -> None:
-    assert set(causes(with_steps(scores=EXERCISE.key["scores"].T), "scores")) == {
+    assert set(causes(with_steps(scores=EXERCISE.solution["scores"].T), "scores")) == {
         "scores-transposed",
         "queries-and-keys-swapped",
     }
 
 
 def test_two_mistakes_at_once() -> None:
-    both = -(EXERCISE.key["scores"].T)
+    both = -(EXERCISE.solution["scores"].T)
     assert "scores-transposed + wrong-sign" in [
         " + ".join(sorted(slug.split(" + "))) for slug in causes(with_steps(scores=both), "scores")
     ]
 
 
 def test_two_mistakes_in_two_steps_are_two_causes() -> None:
-    scores = EXERCISE.key["scores"] * 2
+    scores = EXERCISE.solution["scores"] * 2
     powers = np.exp(scores)
     answers = with_steps(scores=scores, weights=powers / powers.sum(0))
     assert causes(answers, "scores") == ["no-scaling"]
@@ -139,19 +139,19 @@ def test_slips_are_distinguished(entry: str, cause: str) -> None:
     exercise = Exercise("softmax", {"scores": "0 1 3"}, points={"weights": 1})
     assert grade(exercise, {"weights": "0.0420 0.1142 0.8438"}).all_right
     step = grade(exercise, {"weights": f"0.0420 0.1142 {entry}"}).steps[0]
-    assert (step.causes[0].slug, step.cells) == (cause, ((2,),))
+    assert (step.causes[0].slug, step.wrong_cells) == (cause, ((2,),))
 
 
 def test_numbers_that_nothing_explains_are_listed_by_their_entries() -> None:
-    answers = {**texts(EXERCISE, EXERCISE.key, 4), "output": "9 8; 7 6; 5 4"}
+    answers = {**texts(EXERCISE, EXERCISE.solution, 4), "output": "9 8; 7 6; 5 4"}
     step = grade(EXERCISE, answers).step("output")
     assert step.causes[0].slug == "unknown"
-    assert len(step.cells) == 6
+    assert len(step.wrong_cells) == 6
 
 
 def test_rows_and_columns_swapped() -> None:
-    answers = texts(EXERCISE, EXERCISE.key, 4)
-    step = grade(EXERCISE, {**answers, "output": str(EXERCISE.key["output"].T.round(4).tolist())}).step(
+    answers = texts(EXERCISE, EXERCISE.solution, 4)
+    step = grade(EXERCISE, {**answers, "output": str(EXERCISE.solution["output"].T.round(4).tolist())}).step(
         "output"
     )
     assert [cause.slug for cause in step.causes] == ["transposed"]
@@ -159,8 +159,8 @@ def test_rows_and_columns_swapped() -> None:
 
 def test_a_transposed_matrix_of_another_shape_is_recognised() -> None:
     exercise = generate("toeplitz", 1)
-    answers = texts(exercise, exercise.key, 4)
-    mark = grade(exercise, {**answers, "matrix": str(exercise.key["matrix"].T.tolist())})
+    answers = texts(exercise, exercise.solution, 4)
+    mark = grade(exercise, {**answers, "matrix": str(exercise.solution["matrix"].T.tolist())})
     assert mark.first_wrong is not None
     assert mark.first_wrong.causes[0].slug == "toeplitz-transposed"
     assert mark.step("output").right
@@ -174,7 +174,7 @@ def test_a_point_moved_is_no_swap_of_digits() -> None:
 
 
 def test_of_causes_that_agree_equally_well_the_order_decides_not_their_hash() -> None:
-    causes = tuple(Cause(f"mistake-{x}", f"mistake {x}", charge=f"mistake-{x}") for x in "hgfedcbaijkl")
+    causes = tuple(Cause(f"mistake-{x}", f"mistake {x}", mistake_id=f"mistake-{x}") for x in "hgfedcbaijkl")
     steps = [StepMark(path, "wrong", 0.0, 1.0, causes=causes) for path in ("scores", "weights")]
     kept = [[cause.slug for cause in step.causes] for step in keep_agreeing_causes(steps)]
     assert kept == [["mistake-a"], ["mistake-a"]]
@@ -183,7 +183,7 @@ def test_of_causes_that_agree_equally_well_the_order_decides_not_their_hash() ->
 def test_a_table_of_one_cell_is_read() -> None:
     exercise = generate("recurrence", 1)
     answers = {
-        path: f"| {value.item():g} |" for path, value in exercise.key.items() if path in exercise.asked
+        path: f"| {value.item():g} |" for path, value in exercise.solution.items() if path in exercise.asked
     }
     assert grade(exercise, answers).all_right
 
@@ -272,7 +272,7 @@ PLAUSIBLE: dict[str, tuple[str, dict[str, object], str, str, str]] = {
 @pytest.mark.parametrize("slug", list(PLAUSIBLE))
 def test_a_formula_that_makes_sense_is_told_before_a_coincidence(slug: str) -> None:
     mechanism, given, step, written, sentence = PLAUSIBLE[slug]
-    steps = Exercise(mechanism, given).key
+    steps = Exercise(mechanism, given).solution
     asked = list(steps)[: list(steps).index(step) + 1]
     exercise = Exercise(mechanism, given, {}, dict.fromkeys(asked, 1))
     answers = {**texts(exercise, steps, 4), step: written}

@@ -81,7 +81,7 @@ TURNS = Exercise(
     {"mask": "causal"},
     points={"step 0/state": 1, "step 1/state": 1, "output": 1},
 )
-STATES = [TURNS.key[f"step {t}/state"] for t in (0, 1)]
+STATES = [TURNS.solution[f"step {t}/state"] for t in (0, 1)]
 TURNED = np.array([STATES[0] @ [1, 2] / (2 + 2), STATES[1] @ [3, 1] / (9 + 5)])
 SLIDING = Exercise(
     "convolution-1d", {"signal": "2 5 1 7 4", "kernel": "2 -1 3"}, {"padding": 1}, points={"output": 1}
@@ -250,7 +250,7 @@ def test_a_slip_after_a_mistake_is_one_wrong_cell() -> None:
     right = {"value": "-2 4; -1 4; 2 0", "scores": "0 2 4; 0 0 0"}
     answers = {**right, "weights": "0.018 0.135 1; 1 1 1", "output": "1.928 0.615; -1 8"}
     step = grade(exercise, answers).step("output")  # 0.615 follows from weights that are not rounded
-    assert step.cells == ((0, 0),)
+    assert step.wrong_cells == ((0, 0),)
 
 
 def test_one_edit_in_several_steps_is_charged_once() -> None:
@@ -297,7 +297,7 @@ def test_numbers_from_nowhere_have_no_name() -> None:
 
 @pytest.mark.parametrize("text", ["1", "1e300 1e300; 1 2; 3 4", "oo oo; 1 2; 3 4", "1 2 3 4 5 6 7"])
 def test_odd_entries_are_marked_without_a_crash(text: str) -> None:
-    answers = {**texts(ATTENTION, ATTENTION.key, 4), "output": text}
+    answers = {**texts(ATTENTION, ATTENTION.solution, 4), "output": text}
     assert not grade(ATTENTION, answers).step("output").right
 
 

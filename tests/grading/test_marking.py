@@ -115,7 +115,7 @@ def test_digits_beyond_those_asked_cost_nothing() -> None:
 
 def test_one_early_error_costs_exactly_one_step() -> None:
     exercise = generate("self-attention", 3)
-    wrong = exercise.key["query"] + np.array([[1, 0]] + [[0, 0]] * (len(exercise.key["query"]) - 1))
+    wrong = exercise.solution["query"] + np.array([[1, 0]] + [[0, 0]] * (len(exercise.solution["query"]) - 1))
     steps = exercise.case.run({"query": wrong})
     for digits in (3, 4, 6):
         mark = grade(exercise, texts(exercise, steps, digits))
@@ -148,14 +148,14 @@ def test_a_later_step_that_is_the_keys_is_right_whatever_came_before() -> None:
 def test_which_entry_is_wrong() -> None:
     mark = grade(A2, {**ANSWER, "scores": "1 2 0 1; 2 5 0 2; 0 0 0 0; 1 2 0 1"})
     assert mark.first_wrong is not None
-    assert mark.first_wrong.cells == ((1, 1),)
+    assert mark.first_wrong.wrong_cells == ((1, 1),)
     assert "slip" in [cause.slug for cause in mark.first_wrong.causes]
 
 
 def test_halves_for_pairs_is_a_convention() -> None:
     exercise = generate("sinusoidal-positions", 1)
-    answers = texts(exercise, exercise.key, 4)
-    halves = exercise.key["output"][:, [0, 2, 1, 3]]
+    answers = texts(exercise, exercise.solution, 4)
+    halves = exercise.solution["output"][:, [0, 2, 1, 3]]
     mark = grade(exercise, {**answers, "output": str(halves.round(4).tolist())})
     assert mark.all_right
     assert "halves" in mark.step("output").remark
@@ -203,7 +203,7 @@ def test_no_wrong_count_is_accepted(wrong: str) -> None:
 
 def test_scores_without_beta_are_right_where_the_weights_show_it() -> None:
     exercise = generate("self-attention", 3, 2)
-    key, right = exercise.key, texts(exercise, exercise.key, 4)
+    key, right = exercise.solution, texts(exercise, exercise.solution, 4)
     unscaled = str((key["scores"] * np.sqrt(2)).round(4).tolist())
     mark = grade(exercise, {**right, "scores": unscaled})
     assert mark.all_right
@@ -215,7 +215,7 @@ def test_scores_without_beta_are_right_where_the_weights_show_it() -> None:
 
 def test_masked_and_unmasked_scores() -> None:
     exercise = generate("masked-attention", 4, 1)
-    right = texts(exercise, exercise.key, 4)
+    right = texts(exercise, exercise.solution, 4)
     hidden = exercise.case.run()["masked"]
     assert np.isinf(hidden).any()
     mark = grade(exercise, {**right, "scores": str(hidden.tolist()).replace("inf", "oo")})
@@ -223,7 +223,7 @@ def test_masked_and_unmasked_scores() -> None:
     assert mark.step("scores").remark == "written with the mask"
     linear = generate("linear-attention", 4, 3)
     products = linear.case.inputs["query"].array @ linear.case.inputs["key"].array.T
-    right = texts(linear, linear.key, 4)
+    right = texts(linear, linear.solution, 4)
     mark = grade(linear, {**right, "scores": str(products.tolist())})
     assert mark.all_right
     assert mark.step("scores").remark == "written before masking"
@@ -236,7 +236,7 @@ def test_several_heads_with_tokens_as_columns_lose_no_points(seed: int) -> None:
     exercise = generate("multi-head-attention", seed, 1 + seed % 3)
     below, beside = {}, {}
     for path in exercise.asked:
-        value = exercise.key[path]
+        value = exercise.solution[path]
         if value.ndim == 3 and path in ("scores", "weights"):
             below[path] = np.swapaxes(value, 1, 2).reshape(-1, value.shape[1])
             beside[path] = np.concatenate([head.T for head in value], 1)
@@ -259,7 +259,7 @@ def test_unknown_words_are_errors_with_the_nearest_name() -> None:
 def idle(kind: str, seed: int, path: str, value: object) -> list[str]:
     """The steps that earn points by following from one that holds ``value`` everywhere or as it is."""
     exercise = generate(kind, seed, 2)
-    shape = exercise.key[path].shape
+    shape = exercise.solution[path].shape
     wrong = np.full(shape, value) if np.ndim(value) == 0 else value
     answers = texts(exercise, exercise.case.run({path: wrong}), 4)
     return [s.path for s in grade(exercise, answers).steps if s.right and "own numbers" in s.remark]
@@ -298,7 +298,7 @@ def test_a_slip_that_leaves_zeros_is_no_nonsense() -> None:
 
 def test_own_numbers_that_are_no_nonsense_still_count() -> None:
     exercise = generate("self-attention", 3, 2)
-    wrong = exercise.key["scores"] + np.array([[0, 0.3, 0], [0.7, 0, 0], [0, 0, -0.4]])
+    wrong = exercise.solution["scores"] + np.array([[0, 0.3, 0], [0.7, 0, 0], [0, 0, -0.4]])
     assert idle("self-attention", 3, "scores", wrong) == ["weights", "output"]
 
 
@@ -310,8 +310,8 @@ def test_blank_and_unreadable_entries() -> None:
 
 def test_hints_rise_and_a_teacher_can_switch_the_last_off() -> None:
     exercise = generate("self-attention", 7)
-    columns = np.exp(exercise.key["scores"])
-    wrong = {**exercise.key, "weights": columns / columns.sum(0)}
+    columns = np.exp(exercise.solution["scores"])
+    wrong = {**exercise.solution, "weights": columns / columns.sum(0)}
     mark = grade(exercise, texts(exercise, exercise.case.run({"weights": wrong["weights"]}), 4))
     texts_by_hint = [feedback(mark, hint) for hint in range(4)]
     assert "where" not in texts_by_hint[0]

@@ -77,7 +77,7 @@ def test_a_stranger_makes_a_mistake_and_reads_its_cause(opened: Any, served: Any
     page = opened(f"{served.address}#/start")
     page.get_by_role("link", name="Practise Work an exercise").click()
     tokens, W_v = (exercise.case.inputs[name].array for name in ("tokens", "W_v"))
-    steps = {**{name: exercise.key[name] for name in ("query", "key")}, "value": tokens @ W_v}
+    steps = {**{name: exercise.solution[name] for name in ("query", "key")}, "value": tokens @ W_v}
     for name, value in steps.items():
         step(page, name).locator("input").first.click()
         for row in value.tolist():
@@ -99,7 +99,7 @@ def test_marks_of_the_page_are_those_of_the_file_it_saves(
     room: Any, exercise: Exercise, tmp_path: Path
 ) -> None:
     page = room("/self-attention/1/1")
-    render_template(page, exercise, scores=exercise.key["scores"].T)
+    render_template(page, exercise, scores=exercise.solution["scores"].T)
     check(page)
     open_drawer(page, "Hand it in")
     page.get_by_label("Your name or ID").fill("Ada")
@@ -114,7 +114,7 @@ def test_marks_of_the_page_are_those_of_the_file_it_saves(
     assert shown.get_attribute("aria-label") == first.path
     expect(shown.locator("dd").first).to_have_text(first.causes[0].sentence)
     expect(page.locator(".summary")).to_contain_text(f"{mark.points:g} of {mark.max_points:g} points")
-    assert shown.locator("input.wrong").count() == len(first.cells)
+    assert shown.locator("input.wrong").count() == len(first.wrong_cells)
     expect(step(page, "weights").locator(".feedback")).to_contain_text("follows from your own numbers")
     expect(page.locator(".drawers")).to_contain_text("headwork grade Ada.toml")
 
@@ -150,7 +150,7 @@ def test_all_correct_leads_to_the_live_numbers_and_to_others(room: Any, exercise
     expect(page.locator(".controls select option[value='self-attention']")).to_have_text("self attention ✓")
     page.get_by_role("link", name="See every number of it live").click()
     weight = page.locator("td[data-path='weights'][data-index='0,1']")
-    expect(weight).to_have_text(f"{exercise.key['weights'][0, 1]:.4f}")
+    expect(weight).to_have_text(f"{exercise.solution['weights'][0, 1]:.4f}")
     page.go_back()
     expect(step(page, "query").locator("input").first).not_to_have_value("")
     page.get_by_role("button", name="Try again").click()
@@ -191,10 +191,10 @@ def test_tokens_as_columns_turn_the_cells_and_keep_what_is_in_them(room: Any, ex
     page.get_by_text("as columns", exact=True).click()
     rows = step(page, "query").locator("tbody tr")
     expect(rows).to_have_count(2)
-    assert rows.first.locator("input").nth(1).input_value() == str(exercise.key["query"][1, 0])
+    assert rows.first.locator("input").nth(1).input_value() == str(exercise.solution["query"][1, 0])
     check(page)
     expect(page.locator(".summary")).to_have_text("All correct: 6 of 6 points.")
-    paste(page, "query", str(exercise.key["query"].T.tolist()))
+    paste(page, "query", str(exercise.solution["query"].T.tolist()))
     check(page)
     expect(page.locator(".summary")).to_have_text("All correct: 6 of 6 points.")
 

@@ -173,7 +173,7 @@ def test_heads_have_a_grid_each_and_columns_turn_it() -> None:
 
 def test_a_planted_mistake_is_named_with_its_cells_and_what_follows_is_marked_from_it() -> None:
     exercise = generate(**SEVEN)
-    own = dict(exercise.case.run({"scores": exercise.key["scores"].T}))
+    own = dict(exercise.case.run({"scores": exercise.solution["scores"].T}))
     texts = {step: str(own[step].round(4).tolist()) for step in exercise.asked}
     shown = answer("check", {**SEVEN, "answers": in_cells(SEVEN, texts)})
     assert (shown["first_wrong"], shown["points"]) == ("scores", 5)
@@ -181,7 +181,7 @@ def test_a_planted_mistake_is_named_with_its_cells_and_what_follows_is_marked_fr
     assert scores["lines"][0][0] == "why"
     assert "transposed" in scores["causes"][0]["cause"]
     assert [label for label, _ in scores["lines"]] == ["why", "what shows it"]
-    off = np.argwhere(exercise.key["scores"] != exercise.key["scores"].T)
+    off = np.argwhere(exercise.solution["scores"] != exercise.solution["scores"].T)
     assert scores["cells"] == [3 * int(i) + int(j) for i, j in off]
     assert weights["remark"] == "follows from your own numbers"
     assert shown["next"].startswith(
@@ -198,7 +198,7 @@ def test_hints_by_level() -> None:
 
 
 def test_half_filled_is_open_and_not_wrong() -> None:
-    key = generate(**SEVEN).key["query"]
+    key = generate(**SEVEN).solution["query"]
     entries = [str(x) for x in key.ravel()]
     shown = answer("check", {**SEVEN, "answers": {"query": [*entries[:4], "", ""]}})["steps"][0]
     assert (shown["verdict"], shown["good"], shown["remark"]) == (
@@ -212,7 +212,7 @@ def test_half_filled_is_open_and_not_wrong() -> None:
 
 def test_what_is_all_correct_can_be_seen_live() -> None:
     exercise = generate(**SEVEN)
-    texts = {step: str(exercise.key[step].round(4).tolist()) for step in exercise.asked}
+    texts = {step: str(exercise.solution[step].round(4).tolist()) for step in exercise.asked}
     shown = answer("check", {**SEVEN, "answers": in_cells(SEVEN, texts)})
     assert (shown["all_correct"], shown["next"]) == (True, "All correct.")
     assert "error" not in answer("explain", {"state": shown["state"]})
@@ -331,7 +331,7 @@ def test_a_sheet_is_one_file_that_is_graded_by_the_key_and_opened_again(tmp_path
 
 def asked(part: dict[str, Any]) -> dict[str, Any]:
     exercise = generate(**part)
-    return {step: exercise.key[step].round(6) for step in exercise.asked}
+    return {step: exercise.solution[step].round(6) for step in exercise.asked}
 
 
 def test_a_file_with_tokens_as_columns_opens_the_same(tmp_path: Path) -> None:

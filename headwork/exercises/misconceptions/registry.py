@@ -19,7 +19,8 @@ from headwork.exercises.misconceptions import (
 )
 from headwork.files import load_package_toml
 
-RARER = 0.5  # bits, of a formula, than a mistake that exercises are drawn to show
+# By how many bits a mistake from formulas.toml is rarer than one that exercises are drawn to reveal.
+RARER = 0.5
 MODULES = (attention, convolution, counts, heads, layers, recurrence)
 
 
