@@ -14,6 +14,8 @@ import secrets
 import stat
 import sys
 import tomllib
+from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -108,6 +110,27 @@ def read_text(path: str | Path, *, max_bytes: int = MAX_TEXT, root: str | Path |
 def load_package_toml(module: str, name: str) -> dict[str, Any]:
     """A TOML file of the package, beside the module (its ``__file__``) that reads it."""
     return tomllib.loads(Path(module).with_name(name).read_text("utf-8"))
+
+
+def load_words(module: str, name: str = "words.toml") -> Callable[..., Any]:
+    """A function that gives an entry of such a TOML file by its path, filled in: what a room says.
+
+    ``words("gap/note", gap=24)`` is the entry ``note`` of ``[gap]``, with 24 for ``{gap}``; a table or a list
+    is filled in throughout.
+    """
+    entries = load_package_toml(module, name)
+
+    def fill(entry: Any, values: dict[str, Any]) -> Any:
+        if isinstance(entry, dict):
+            return {key: fill(part, values) for key, part in entry.items()}
+        if isinstance(entry, list):
+            return [fill(part, values) for part in entry]
+        return entry.format(**values) if isinstance(entry, str) else entry
+
+    def words(path: str, /, **values: Any) -> Any:
+        return fill(reduce(dict.__getitem__, path.split("/"), entries), values)
+
+    return words
 
 
 def unused_path(path: Path) -> Path:

@@ -13,7 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "headwork").rglob("*.py"))
-SHOWN = sorted(path for path in (ROOT / "headwork").rglob("*") if path.suffix in (".html", ".js", ".css"))
+SHOWN = sorted(
+    path for path in (ROOT / "headwork").rglob("*") if path.suffix in (".html", ".js", ".css", ".toml")
+)
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 # Private words of ours for which the field has a term; beside each, what to write instead.

@@ -19,6 +19,7 @@ from headwork.comparison.section import (
     join_names,
     new_panel,
     set_ticks,
+    words,
 )
 from headwork.training.evaluation import Z_95, wilson_interval
 
@@ -73,10 +74,7 @@ def budget_sentence(accuracies: Iterable[Accuracy], chance: float, steps: int) -
     """A sentence that says so if no accuracy is above chance; otherwise nothing."""
     if any(accuracy.is_above(Accuracy(chance)) for accuracy in accuracies):
         return ""
-    return (
-        f"{steps} training steps are too small a budget to say anything about accuracy: no family was above "
-        f"chance ({chance:.0%}). Give more with --steps."
-    )
+    return str(words("accuracy/too_small", steps=steps, chance=chance))
 
 
 def leaders_sentence(accuracies: Mapping[str, Accuracy]) -> str:

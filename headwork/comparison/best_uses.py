@@ -134,7 +134,7 @@ def report(settings: Settings, results: Results) -> Section:
         times = results["uses time on reviews"]
         _add_task(section, f"{REVIEWS} reviews", runs, times, REVIEW_CHANCE, settings.steps)
     else:
-        section.add_sentence("Reviews are compared only with --full, because they must be downloaded.")
+        section.add_sentence(words("uses/quick"))
     return section
 
 

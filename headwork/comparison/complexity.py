@@ -258,12 +258,9 @@ def format_crossing(n: float) -> str:
 
 
 def _crossing_sentence(crossings: Mapping[int, float]) -> str:
-    start = "By FLOPs the n^2 d part of attention outgrows its four projections from n = 2 d on"
     measured = {d: n for d, n in crossings.items() if 0 < n < math.inf}
-    if not measured:
-        return f"{start}; in the measured times they do not cross."
-    text = join_names(f"n = {n:.0f} at d = {d}" for d, n in measured.items())
-    return f"{start}; measured, it takes longer than they do from {text}."
+    places = join_names(f"n = {n:.0f} at d = {d}" for d, n in measured.items())
+    return str(words(f"complexity/crossed/{'sentence' if measured else 'none'}", places=places))
 
 
 def _add_memory(section: Section, names: Sequence[str], result: Any) -> None:
@@ -286,7 +283,5 @@ def memory_sentence(laws: Mapping[str, PowerLaw]) -> str:
     sentence = growth_sentence(laws, "the memory for the backward pass")
     plain = laws.get(PLAIN_ATTENTION)
     if plain and plain.exponent > laws["transformer"].exponent + 2 * EXPONENT_TOLERANCE:
-        sentence += (
-            " Quadratic memory is not inherent in attention: the fused kernel never stores the weights."
-        )
+        sentence += f" {words('complexity/memory/fused')}"
     return sentence

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from headwork.errors import InputError
+from headwork.files import load_package_toml
 from headwork.mechanisms import linear_attention_chunked, multi_head_linear_attention
 from headwork.mechanisms.attention import attend_per_head
 from headwork.mechanisms.definitions import Modality, classifier_config
@@ -62,21 +63,8 @@ class Family:
         return "linear" if self.name == "linear" else "softmax"
 
 
-def _line(color: str, marker: str, linestyle: str) -> dict[str, Any]:
-    return {"color": color, "marker": marker, "linestyle": linestyle}
-
-
-# Colours that colour-blind people can tell apart (Okabe and Ito 2008), each with its own marker and line.
-FAMILIES: dict[str, Family] = {
-    family.name: family
-    for family in (
-        Family("cnn", "convolution", "convolution", _line("#D55E00", "s", "-")),
-        Family("rnn", "plain recurrence", "recurrence", _line("#000000", "v", ":")),
-        Family("lstm", "LSTM", "recurrence", _line("#0072B2", "o", "--")),
-        Family("gru", "GRU", "recurrence", _line("#56B4E9", "D", "-.")),
-        Family("transformer", "attention", "attention", _line("#009E73", "^", "-")),
-        Family("linear", "linear attention", "attention", _line("#CC79A7", "P", "--")),
-    )
+FAMILIES = {
+    name: Family(name, **entry) for name, entry in load_package_toml(__file__, "families.toml").items()
 }
 
 

@@ -248,13 +248,9 @@ def report(settings: Settings, results: Results) -> Section:
             for count in (task.counts[0], task.counts[-1])
         )
         section.verdict = f"With {fewest}; with {most}."
-        section.add_sentence(
-            f"Tested on images {task.margin} rows lower, {changes_sentence(values, shifted)}."
-        )
-        section.add_sentence(
-            "Trained and tested with all pixels in one fixed random order, "
-            f"{changes_sentence(values, shuffled)}."
-        )
+        for change, others in (("lower", shifted), ("shuffled", shuffled)):
+            changes = changes_sentence(values, others)
+            section.add_sentence(words(f"bias/changes/{change}", margin=task.margin, changes=changes))
         section.plots.append(_plot(accuracies, shuffled, task.data))
     section.numbers = {
         "equivariance error": errors,
@@ -270,15 +266,11 @@ def _equivariance_sentence(errors: Mapping[str, Mapping[str, float]], circular: 
     findings = {}
     for name, before in errors["before"].items():
         after = errors["after"][name]
-        degree = on_scale(before, ((0.05, "almost fully"), (0.7, "partly"), (float("inf"), "hardly")))
-        scale = ((-0.05, "more"), (0.05, "neither more nor less"), (float("inf"), "less"))
-        change = on_scale(after - before, scale)
+        degree = on_scale(before, words("bias/shift/degree"))
+        change = on_scale(after - before, words("bias/shift/change"))
         text = f"the output {degree} shifts with it, and {change} so after training,"
         findings[name] = (text, f"error {before:.2f}, trained {after:.2f}")
-    return (
-        f"When the image is shifted, {clauses(findings)}. Error 0: the output shifts with the image; "
-        f"1: the outputs are unrelated. As a check, a convolution with circular padding has {circular:.1g}."
-    )
+    return str(words("bias/shift/sentence", findings=clauses(findings), circular=circular))
 
 
 def _plot(accuracies: accuracy.BySize, shuffled: Mapping[str, Accuracy], data: str) -> Figure:

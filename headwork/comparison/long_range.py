@@ -57,13 +57,6 @@ GAPS = {False: (2, 8, 24, 64), True: (2, 8, 32, 128, 256, 512)}
 # The full number includes the position table for 514 tokens.
 PARAMETERS = {False: 10_000, True: 24_000}
 SOLVED_AT = 0.9
-DECAY_SCALE = (  # of the gradient at the first token relative to a near one
-    (0.0, "is zero"),
-    (1e-3, "all but vanishes"),
-    (0.3, "decays"),
-    (3.0, "is preserved"),
-    (math.inf, "is larger"),
-)
 
 
 def plan(settings: Settings) -> list[Measurement]:
@@ -262,10 +255,9 @@ def claim_sentence(accuracies: BySize) -> str:
         return ""
     at_gap = {name: at_gap[name] for name in ("transformer", *recurrent)}
     ahead = any(at_gap[name].is_above(at_gap["transformer"]) for name in recurrent)
-    claim = ", against the usual claim that attention reaches farther" if ahead else ""
-    return (
-        f"At a gap of {gap} {accuracy.leaders_sentence(at_gap)}{claim}. This holds for this budget: it shows "
-        "how fast a family learns, not what it could learn."
+    claim = words("long-range/claim/against") if ahead else ""
+    return str(
+        words("long-range/claim/sentence", gap=gap, leaders=accuracy.leaders_sentence(at_gap), claim=claim)
     )
 
 
@@ -287,10 +279,7 @@ def _add_gradients(section: Section, results: Mapping[str, Any], gap: int) -> No
     for name, result in results.items():
         if result["after"][0] == 0:
             reach = gap + 1 - next(i for i, norm in enumerate(result["after"]) if norm > 0)
-            section.add_sentence(
-                f"The last vector of {name} depends on no token more than {reach} positions back: no "
-                "training can change that."
-            )
+            section.add_sentence(words("long-range/gradient/bounded", name=name, reach=reach))
     section.numbers["gradient kept a place"] = decays
 
 
@@ -328,7 +317,8 @@ def decay_per_position(norms: Sequence[float]) -> float | None:
 def decay_sentence(norms: Mapping[str, Sequence[float]], gap: int, state: str) -> str:
     """The gradient at the first token relative to the token just before the last."""
     ratios = {name: values[0] / values[-2] for name, values in norms.items()}
-    parts = clauses({name: (on_scale(ratio, DECAY_SCALE), f"{ratio:.2g}") for name, ratio in ratios.items()})
+    scale = words("long-range/gradient/scale")
+    parts = clauses({name: (on_scale(ratio, scale), f"{ratio:.2g}") for name, ratio in ratios.items()})
     return f"{state}, over a gap of {gap} the gradient at the first token, relative to a near token, {parts}."
 
 
@@ -354,10 +344,8 @@ def _add_recurrent_weight(section: Section, result: Any) -> None:
     ]
     section.tables.append(table("long-range/weight/table", rows, steps=steps, power=steps - 1))
     low, one, high = (norms["linear"][weights.index(w)] for w in (weights[0], 1.0, weights[-1]))
-    with_tanh = norms["tanh"][-1]
-    section.add_sentence(
-        f"In a plain recurrence the gradient after {steps} steps goes from {low:.1e} at w = {weights[0]:g} "
-        f"through {one:.2g} at w = 1 to {high:.1e} at w = {weights[-1]:g}; there, with tanh, it is "
-        f"{with_tanh:.2g}" + (", so it no longer explodes." if with_tanh < high / 10 else ".")
-    )
+    ends = {"low": low, "one": one, "high": high, "first": weights[0], "last": weights[-1]}
+    sentence = words("long-range/weight/sentence", steps=steps, with_tanh=norms["tanh"][-1], **ends)
+    bounded = words("long-range/weight/bounded") if norms["tanh"][-1] < high / 10 else ""
+    section.add_sentence(f"{sentence}{bounded}.")
     section.numbers["recurrent weight"] = {"weights": weights, **norms}

@@ -178,11 +178,8 @@ def _slope(chain: Polynomial) -> float:
 def _token_sentence(per_token: Mapping[str, float], per_flop: Mapping[str, float], factor: int) -> str:
     findings = {}
     for name, ratio in per_flop.items():
-        text = "a token takes no longer"
-        if ratio > UNCHANGED_RATIO:
-            text = "cores wait and each FLOP takes longer"
-        elif per_token[name] > UNCHANGED_RATIO:
-            text = "a token takes longer only because it needs more FLOPs"
+        longer = "more_flops" if per_token[name] > UNCHANGED_RATIO else "no_longer"
+        text = words(f"parallelism/token/{'waiting' if ratio > UNCHANGED_RATIO else longer}")
         ratios = f"{format_ratio(per_token[name])} per token, {format_ratio(ratio)} per FLOP"
         findings[name] = (text, ratios)
     return f"With the same tokens in sequences {factor} times as long, {clauses(findings)}."
@@ -190,16 +187,9 @@ def _token_sentence(per_token: Mapping[str, float], per_flop: Mapping[str, float
 
 def thread_sentence(speedups: Mapping[str, float], count: int, machine_load: float = 0.0) -> str:
     """How much each family gains from several threads, and whether other programs had the cores meanwhile."""
-    scale = (
-        (0.9, "the layer is slower than on one"),
-        (1.1, "there is no speed-up"),
-        (1 + (count - 1) / 2, "the speed-up is small"),
-        (math.inf, "the speed-up is good"),
-    )
+    limits = (0.9, 1.1, 1 + (count - 1) / 2, math.inf)
+    scale = list(zip(limits, words("parallelism/speed-up/scale"), strict=True))
     parts = clauses({name: (on_scale(x, scale), format_ratio(x)) for name, x in speedups.items()})
     # This process alone is a load of at most one thread per core.
-    busy = (
-        f" But the machine was busy (load {machine_load:.1f} on {count} cores), so these speed-ups mean "
-        "little: measure on a quiet one, into another folder (--out)."
-    )
-    return f"On {count} threads {parts}.{busy if machine_load > count + 0.5 else ''}"
+    busy = words("parallelism/speed-up/busy", load=machine_load, count=count)
+    return f"On {count} threads {parts}.{f' {busy}' if machine_load > count + 0.5 else ''}"

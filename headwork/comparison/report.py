@@ -71,10 +71,7 @@ class Comparison(Renderable):
             parts += [*row.tables, f"Budget: {row.budget}"]
         title = f"{join_names(self.settings.families)} compared"
         kind, budget = "Full" if self.settings.full else "Quick", self.settings.describe_training("examples")
-        about = (
-            f"{kind} settings: {budget}. Every number is measured or counted here; sentences are generated "
-            "from the numbers. Times are ratios."
-        )
+        about = words("report/about", kind=kind, budget=budget)
         return Document(title, tuple(parts), about, data=self.as_data)
 
     def as_data(self) -> dict[str, Any]:
@@ -124,11 +121,8 @@ def work_and_time() -> list[Any]:
 def attention_time() -> list[Any]:
     """B8: the exponent of n in attention's time."""
     law = complexity.fit_times(measure_times())["transformer"]
-    sentence = (
-        f"Measured: the time of attention grows as {law.describe('n')} from n = {law.start:,.0f} to "
-        f"{law.end:,.0f} at d = {complexity.WIDTH}."
-    )
-    return [sentence, SEE_ALSO]
+    sizes = {"first": law.start, "last": law.end, "width": complexity.WIDTH}
+    return [words("excerpts/attention", growth=law.describe("n"), **sizes), SEE_ALSO]
 
 
 def recall_over_a_gap() -> list[Any]:
@@ -140,9 +134,7 @@ def recall_over_a_gap() -> list[Any]:
         accuracies[name] = mean_accuracy([result["accuracy"]], long_range.TEST_SEQUENCES)
         rows.append((name, f"{result['before'][0] / result['before'][-2]:.2g}", str(accuracies[name])))
     measured = table("excerpts/gap", rows, gap=GAP, steps=STEPS, chance=long_range.CHANCE)
-    sentence = (
-        f"With this budget, at predicting the first of {GAP + 1} symbols, {leaders_sentence(accuracies)}."
-    )
+    sentence = words("excerpts/learned/sentence", symbols=GAP + 1, leaders=leaders_sentence(accuracies))
     sweep = long_range.sweep_recurrent_weight((0.8, 0.9, 1.0, 1.1, 1.2), 50)
     figure = long_range.recurrent_weight_plot(sweep)
     return [measured, sentence, figure, SEE_ALSO]

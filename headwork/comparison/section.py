@@ -5,12 +5,11 @@ A plot is one panel, readable on a telephone, the legend never on top of the lin
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
 from headwork.comparison.families import FAMILIES
 from headwork.documents import Figure, Table, new_plot
-from headwork.files import load_package_toml
+from headwork.files import load_words
 
 SIZE = (5.4, 4.6)
 PLAIN_ATTENTION = "plain attention"  # is drawn as its family, with hollow markers on a dotted line
@@ -18,22 +17,7 @@ STYLES = {name: family.style for name, family in FAMILIES.items()}
 STYLES[PLAIN_ATTENTION] = STYLES["transformer"] | {"linestyle": ":", "markerfacecolor": "white"}
 Line = tuple[Sequence[float], Sequence[float]]
 Results = Mapping[str, Mapping[str, Any]]  # of measurements, by their names
-WORDS = load_package_toml(__file__, "words.toml")
-
-
-def words(path: str, **values: Any) -> Any:
-    """An entry of ``words.toml`` by its path, filled in.
-
-    >>> words("excerpts/gap", gap=24, steps=100, chance=0.25)["title"]
-    'A gap of 24, measured'
-    """
-
-    def fill(entry: Any) -> Any:
-        if isinstance(entry, dict):
-            return {name: fill(part) for name, part in entry.items()}
-        return list(map(fill, entry)) if isinstance(entry, list) else entry.format(**values)
-
-    return fill(reduce(dict.__getitem__, path.split("/"), WORDS))
+words = load_words(__file__)
 
 
 def table(path: str, rows: Iterable[tuple[Any, ...]], **values: Any) -> Table:

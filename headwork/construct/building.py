@@ -16,7 +16,7 @@ from headwork.construct.certificate import ContentReadingHeads, ScoredHead
 from headwork.construct.construction import Construction
 from headwork.construct.copying import copy
 from headwork.construct.head_search import TOLERANCE, HeadSearch, as_softmax_weights, check_possible
-from headwork.construct.targets import TARGETS, WORDS, Impossible, NotFound, check_integer
+from headwork.construct.targets import TARGETS, Impossible, NotFound, check_integer, words
 from headwork.documents import Document, Item, Items
 from headwork.errors import InputError, TooLarge, check_known, unknown_name
 from headwork.mechanisms import attention
@@ -131,10 +131,8 @@ class HeadBuilder(HeadSearch):
         if fine := [refusal for refusal in refusals if isinstance(refusal, certificate.ToleranceTooSmall)]:
             raise fine[0]
         other = "" if self.positions == "one-hot" else ", or use one-hot positions"
-        raise NotFound(
-            f"no proof that none exist. Searched: {'; '.join(dict.fromkeys(map(str, refusals)))}. Allow more "
-            f"heads, a larger tolerance or a larger width{other}."
-        )
+        searched = "; ".join(dict.fromkeys(map(str, refusals)))
+        raise NotFound(words("not_found/any", searched=searched, other=other))
 
     def _certify(self, heads: list[ScoredHead]) -> Construction:
         readers = self.content_heads()
@@ -222,36 +220,35 @@ class HeadBuilder(HeadSearch):
         self, beta: float, heads: list[ScoredHead], readers: list[ContentReadingHeads]
     ) -> tuple[str, str]:
         """beta in closed form where there is one, and why it is the smallest."""
-        why = WORDS["beta"]
         if len(heads) > 1 or readers:
-            return "", why["several"]
+            return "", words("beta/several")
         S, F, head = heads[0].beta_scores, heads[0].fixed_scores, heads[0].head
         if not S.any():
-            return "", why["flat"]
+            return "", words("beta/flat")
         if self.positions != "one-hot" or self.tolerance is None or F.any() or heads[0].remark:
-            return "", why["falls"]
+            return "", words("beta/falls")
         r, c, tolerance = (Fraction(str(x)) for x in (self.norm, abs(head.coefficient), self.tolerance))
         fewest = int(S.sum(axis=1).min())
         exact = Fraction(self.target.tokens - fewest, fewest) * (2 * r * c / tolerance - 1)
         closed = "0" if beta == 0 else ""
         if exact > 1 and len(str(exact)) < 40 and beta > 1:
             closed = f"ln({exact})"
-        return closed, why["exact"]
+        return closed, words("beta/exact")
 
     def _remarks(self, heads: list[ScoredHead], readers: list[ContentReadingHeads]) -> Iterator[str]:
-        words, width = WORDS["remarks"], self.target.head_width
+        width = self.target.head_width
         if heads[0].remark:
             yield heads[0].remark
         elif width is not None and self.positions == "one-hot":
             zeros = " and the zeros" if np.any(self.matrix == 0) else ""
-            yield words["rank"].format(rank=self.rank(), width=width, zeros=zeros)
+            yield words("remarks/rank", rank=self.rank(), width=width, zeros=zeros)
         if np.any(self.matrix == 0) and codes.target_scores(heads[0].head)[0].any():
             default = f", here to {TOLERANCE:g}, the default" if self.tolerance is None else ""
-            yield words["zeros"].format(default=default)
+            yield words("remarks/zeros", default=default)
         if self.positions == "rotary":
-            yield words["rotary"]
+            yield words("remarks/rotary")
         if readers:
-            yield words["readers"].format(last=len(heads) - 1)
+            yield words("remarks/readers", last=len(heads) - 1)
 
     def _perturb(self, result: Construction, delta: float) -> certificate.Perturbation:
         """The worst move of one key, and its measured effect through our attention."""

@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headwork.construct.targets import Array, Head, Indices, NotFound
+from headwork.construct.targets import Array, Head, Indices, NotFound, words
 from headwork.numbers.operations import array_softmax
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -149,11 +149,8 @@ class ToleranceTooSmall(NotFound):
     """The tolerance is below what float64 can hold here; names one that can be promised."""
 
     def __init__(self, tolerance: float, rounding: float, promised: float) -> None:
-        super().__init__(
-            "epsilon below what the number format can hold: float64 keeps 53 binary digits, and rounding "
-            f"alone can change an output of this attention by {rounding:.1e}. A tolerance of {tolerance:g} "
-            f"cannot be promised; {promised:.1e} can."
-        )
+        numbers = {"tolerance": tolerance, "rounding": rounding, "promised": promised}
+        super().__init__(words("not_found/format", **numbers))
 
 
 def missed_tolerance(tolerance: float, bound: float, rounding: float) -> NotFound:

@@ -8,14 +8,13 @@ import numpy as np
 
 from headwork.construct.certificate import Perturbation
 from headwork.construct.position_codes import BASE, rotate
-from headwork.construct.targets import WORDS, Array
+from headwork.construct.targets import Array, words
 from headwork.documents import Document, Renderable, Table
 from headwork.errors import InputError
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 from headwork.readings import Trace, explain
 
-SETTING = WORDS["setting"]
 MATRICES = ("W_q", "W_k", "W_v", "W_o")
 CERTIFICATE = (
     *("beta", "beta_exact", "beta_why", "heads", "norm", "norm_exact", "tolerance", "relative"),
@@ -94,11 +93,8 @@ class Construction(Renderable):
             needed = max(max(W.shape[0] for W in self.W_q), self.W_v[0].shape[0])
             if width % self.heads or head_width < needed or width < token_width:
                 smallest = self.heads * max(needed, -(-token_width // self.heads))
-                raise InputError(
-                    f"stacked: {self.heads} heads of width {needed} over tokens of width {token_width} do "
-                    f"not fit into width {width}. Take a multiple of {self.heads} that is at least "
-                    f"{smallest}."
-                )
+                sizes = {"heads": self.heads, "needed": needed, "tokens": token_width}
+                raise InputError(words("sizes/stacked", width=width, smallest=smallest, **sizes))
             for name, matrices in parts.items():
                 rows, columns = (width, head_width) if name == "W_o" else (head_width, width)
                 parts[name] = [
@@ -182,11 +178,11 @@ class Construction(Renderable):
         parts: list[Any] = [self._setting(), self._certificate()]
         if (move := self.perturbation) is not None:
             reads = " (1 for r where values read positions)" if self._reads_content else ""
-            parts.append(SETTING["perturbation"].format(reads=reads, **vars(move)))
+            parts.append(words("setting/perturbation", reads=reads, **vars(move)))
         if not self.relative:
             worst = self.worst_content[:, 0]
             numbers = " ".join(f"{x:.4g}" for x in worst[:16]) + (" ..." if len(worst) > 16 else "")
-            parts.append(SETTING["worst"].format(numbers=numbers))
+            parts.append(words("setting/worst", numbers=numbers))
         several = " W_q, W_k and W_v hold the heads one below another, W_o side by side."
         example = f"An example{', head 0' if self.rotary else ''}.{several if self.heads > 1 else ''}"
         return Document(self.target, (*parts, example, self.trace()), data=self.as_data)
@@ -198,12 +194,12 @@ class Construction(Renderable):
 
     def _setting(self) -> str:
         if self.relative:
-            return str(SETTING["relative"])
+            return str(words("setting/relative"))
         width = self.positions.shape[1]
         codes = f"position codes of width {width}" if width else "no positions"
         codes = "a constant 1, with rotary positions" if self.rotary else codes
         sizes = {"tokens": self.tokens, "width": self.worst_content.shape[1], "norm": self.norm}
-        return str(SETTING["rows"].format(codes=codes, **sizes))
+        return str(words("setting/rows", codes=codes, **sizes))
 
     def _certificate(self) -> Table:
         """What is proved and what was measured, in numbers; sentences go below."""

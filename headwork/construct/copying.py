@@ -22,7 +22,7 @@ import numpy as np
 
 from headwork.construct.certificate import UNIT_ROUNDOFF, ToleranceTooSmall
 from headwork.construct.construction import MATRICES, Construction
-from headwork.construct.targets import WORDS, check_integer
+from headwork.construct.targets import check_integer, words
 
 HAND_OUT_TOKENS = ((0, 1, 0, 1), (1, 0, 0, 0), (0, 1, 1, 0))  # x1 = d+b, x2 = a, x3 = c+b over a, b, c, d
 
@@ -66,7 +66,7 @@ def copy(*, tolerance: float, tokens: Any = None) -> Construction:
         positions=np.zeros((n, 0)),
         beta=1.0,
         beta_exact="1",
-        beta_why=WORDS["beta"]["copy"],
+        beta_why=words("beta/copy"),
         norm=norm,
         norm_exact=norm_exact,
         tolerance=tolerance,
@@ -75,10 +75,7 @@ def copy(*, tolerance: float, tokens: Any = None) -> Construction:
         worst_content=norm * rows,
         matrix=np.eye(n),
         relative=True,
-        remarks=(
-            "errors are relative to the norm of a, b, c, d",
-            "a smaller norm exceeds the tolerance: the error falls as the norm grows",
-        ),
+        remarks=tuple(words("copy/remarks")),
     )
     measured = result.error(result.worst_content)
     return replace(result, measured=measured, measured_random=measured)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import headwork.mechanisms  # noqa: F401  (registers what the sides are made of)
-from headwork.construct.targets import check_integer
+from headwork.construct.targets import check_integer, words
 from headwork.documents import Document, Item, Items, Renderable, Table
 from headwork.errors import unknown_name
 from headwork.files import load_package_toml
@@ -198,18 +198,16 @@ class Equality(Renderable):
             for label, case in cases.items()
             for side in equivalence.sides
         ]
-        notes = ["FLOPs: two per multiply-add of a matrix product; all other operations are counted apart."]
-        table = Table("", ("side", "case", "weights", "FLOPs", "other operations"), rows, notes)
-        where = (
-            f" in the limit {' -> '.join(equivalence.limit).replace('oo', '∞')}" if equivalence.limit else ""
-        )
-        text = (
-            "Exactly, on the small case below: "
-            f"{'both sides are the same' if self.proved else 'THE SIDES DIFFER'}{where}. In float64, over "
-            f"{self.cases} random cases of random sizes: the largest difference is "
-            f"{self.difference:.2g}{'' if self.difference <= self.allowed else ', MORE THAN ALLOWED'} (at "
-            f"most {self.allowed:g} is allowed)."
-        )
+        costs = words("equal/costs")
+        table = Table("", tuple(costs["columns"]), rows, costs["notes"])
+        tends = " -> ".join(equivalence.limit or ()).replace("oo", "∞")
+        verdict = {
+            "proof": "both sides are the same" if self.proved else "THE SIDES DIFFER",
+            "limit": f" in the limit {tends}" if tends else "",
+            "too_much": "" if self.difference <= self.allowed else ", MORE THAN ALLOWED",
+        }
+        numbers = {name: getattr(self, name) for name in ("cases", "difference", "allowed")}
+        text = words("equal/verdict", **verdict, **numbers)
         return Document(equivalence.title, (equivalence.why, table, text, *self.traces()), data=self.as_data)
 
 

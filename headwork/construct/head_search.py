@@ -34,7 +34,7 @@ from headwork.construct.certificate import (
     max_nonzeros,
     pair_sums,
 )
-from headwork.construct.targets import WORDS, Array, Head, Impossible, NotFound, Target, merge_by_sign
+from headwork.construct.targets import Array, Head, Impossible, NotFound, Target, merge_by_sign, words
 from headwork.errors import InputError
 
 TOLERANCE = 1e-3
@@ -122,10 +122,7 @@ class HeadSearch:
                 imprecise.append((rounding / margin, len(imprecise), scored))
         if not imprecise:
             width = self.code_width if self.positions == "rotary" else self.codes.shape[1]
-            raise NotFound(
-                "a head for each tap or sign, by Newton's method on a convex loss: no scores over "
-                f"{self.positions} positions of width {width} give its weights"
-            )
+            raise NotFound(words("not_found/newton", positions=self.positions, width=width))
         return min(imprecise)[2]
 
     def _scored(self, head: Head, pair: tuple[Array, Array], sharpened_by_beta: bool) -> ScoredHead:
@@ -261,13 +258,9 @@ class HeadSearch:
             return ContentReadingHeads(
                 base, value_projection, values, slope, self.width, subtracts_mean, rounding
             )
-        raise NotFound(
-            "heads that read their query's content, for zero padding: no two keys whose weights the "
-            f"{self.positions} positions keep equal at the ends and nowhere else"
-        )
+        raise NotFound(words("not_found/readers", positions=self.positions))
 
 
-REASONS = WORDS["impossible"]
 ROW_SUM_TOLERANCE = 1e-9  # how far the sum of a typed row may miss 1 by rounding
 
 
@@ -282,8 +275,8 @@ def as_softmax_weights(target: Target, tolerance: float | None, norm: float) -> 
         i = int(np.argmax(missed))
         if negative[i].any():
             j = int(np.argmax(negative[i]))
-            raise Impossible(REASONS["negative"].format(row=i, column=j, entry=A[i, j]))
-        raise Impossible(REASONS["sums"].format(row=i, total=A[i].sum()))
+            raise Impossible(words("impossible/negative", row=i, column=j, entry=A[i, j]))
+        raise Impossible(words("impossible/sums", row=i, total=A[i].sum()))
     weights = np.maximum(A, 0) / positive[:, None] if missed.max() > ROW_SUM_TOLERANCE else A
     return replace(target, heads=(replace(head, weights=weights),), requested=A)
 
@@ -298,7 +291,7 @@ def check_possible(search: HeadSearch, max_heads: int | None) -> None:
     spread = largest.max(axis=1) - smallest.min(axis=1) if count > 2 else 0.0 * sums
     low, high = int(np.argmin(sums)), int(np.argmax(sums))
     if positions == "none" and max(spread.max(), np.ptp(sums) / 2) > allowed:
-        raise Impossible(REASONS["no_positions"])
+        raise Impossible(words("impossible/no_positions"))
     rest, share = np.where(own, 0.0, M).sum(axis=1), max(count - 1, 1) / count
     least = max(sums.max() - allowed, (rest.max() - allowed) / share)
     if (
@@ -306,10 +299,10 @@ def check_possible(search: HeadSearch, max_heads: int | None) -> None:
         and count > 1
         and least > min(sums.min() + allowed, (rest.min() + allowed) / share)
     ):
-        raise Impossible(REASONS["plain_mean"])
+        raise Impossible(words("impossible/plain_mean"))
     if positions == "rotary" and np.ptp(sums) > 2 * allowed:
         rows = {"low": queries[low], "low_sum": sums[low], "high": queries[high], "high_sum": sums[high]}
-        raise Impossible(REASONS["rotary"].format(**rows))
+        raise Impossible(words("impossible/rotary", **rows))
     both = (largest.max(axis=1) > allowed) & (smallest.min(axis=1) < -allowed)
     if max_heads == 1 and search.width >= (3 if positions == "rotary" else 2) and both.any():
-        raise Impossible(REASONS["both_signs"].format(query=queries[np.argmax(both)]))
+        raise Impossible(words("impossible/both_signs", query=queries[np.argmax(both)]))

@@ -19,21 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.errors import HeadworkError, InputError, TooLarge, check_known, format_shape
-from headwork.files import load_package_toml
+from headwork.files import load_words
 from headwork.numbers.parsing import read_tensor
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 MAX_TOKENS = 512
-WORDS = load_package_toml(__file__, "words.toml")
+words = load_words(__file__)
 END_MODES = ("clamp", "wrap", "zero", "none")
-END_DESCRIPTIONS = {
-    "wrap": "wrapped around",
-    "clamp": "clamped to the end token",
-    "zero": "zero beyond the ends",
-    "shrink": "the window shrinks",
-    "none": "only queries whose window lies inside",
-}
 
 
 class Impossible(HeadworkError):
@@ -128,38 +121,25 @@ def read_order(order: Any, tokens: Any = None) -> list[int]:
     ([1, 2, 0], [1, 2, 0], [2, 1, 0, 3])
     """
     if order is None:
-        raise InputError(
-            'order missing. Expected a permutation from 1, such as "2 3 1" (y1 = x2), or cycles "(1 2 3)".'
-        )
+        raise InputError(words("order/missing"))
     text = order if isinstance(order, str) else " ".join(map(str, order))
     if not re.fullmatch(r"[\s0-9,()]+", text):
-        raise InputError(
-            f'order is {text!r}. Expected whole numbers from 1, such as "2 3 1", or cycles "(1 2)(3)".'
-        )
-    if "(" in text or ")" in text:
+        raise InputError(words("order/other", text=text))
+    named = [int(n) for n in re.findall(r"[0-9]+", text)]
+    if in_cycles := "(" in text or ")" in text:
         if re.sub(r"\([^()]*\)", "", text).strip(" ,"):
-            raise InputError(
-                f'order is {text!r}: numbers or brackets stand outside of the cycles. Expected "(1 2)(3)".'
-            )
-        cycles = [
-            [int(n) for n in re.findall(r"[0-9]+", inner)] for inner in re.findall(r"\(([^()]*)\)", text)
-        ]
-        named = [n for cycle in cycles for n in cycle]
-        count = max([*named, 0]) if tokens is None else check_token_count(tokens)
-        row = list(range(1, min(count, MAX_TOKENS + 1) + 1))
-        for cycle in cycles:
-            for here, there in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True):
-                if 1 <= here <= len(row):
-                    row[here - 1] = there
+            raise InputError(words("order/outside", text=text))
+        least = max([*named, 0])
     else:
-        row = named = [int(n) for n in re.findall(r"[0-9]+", text)]
-        count = len(row) if tokens is None else check_token_count(tokens)
-    check_token_count(count)
-    if len(named) != len(set(named)) or len(row) != count or sorted(row) != list(range(1, count + 1)):
-        raise InputError(
-            f"order is {text!r} for {count} tokens: not a permutation. Each of 1 to {count} must appear once "
-            "(a cycle may leave out what stays where it is)."
-        )
+        least = len(named)
+    count = check_token_count(least if tokens is None else check_token_count(tokens))
+    row = list(range(1, count + 1)) if in_cycles else named
+    if len(named) != len(set(named)) or not set(named) <= {*range(1, count + 1)} or len(row) != count:
+        raise InputError(words("order/no_permutation", text=text, count=count))
+    for inner in re.findall(r"\(([^()]*)\)", text):
+        cycle = [int(n) for n in re.findall(r"[0-9]+", inner)]
+        for here, there in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True):
+            row[here - 1] = there
     return [n - 1 for n in row]
 
 
@@ -196,9 +176,7 @@ def running_mean(
     size = check_integer(window, "window", 1, count)
     first = 1 - size if causal else -(size // 2)
     if causal and ends == "wrap":
-        raise InputError(
-            "a causal window that wraps looks at the end from the beginning. Use ends shrink, clamp or none."
-        )
+        raise InputError(words("windows/causal"))
     name = f"running mean of {size}" + (" up to each token" if causal else "")
     taps = {first + k: 1.0 / size for k in range(size)}
     title = f"{name}: offsets {first} to {first + size - 1}"
@@ -210,7 +188,7 @@ def convolution(*, tokens: Any = None, taps: Any = None, ends: str = "clamp") ->
     count = check_token_count(tokens)
     row = read_array(taps, "taps", "tap")
     if len(row) > count:
-        raise InputError(f"{len(row)} taps for {count} tokens. Give at most as many taps as tokens.")
+        raise InputError(words("windows/taps", taps=len(row), tokens=count))
     middle = len(row) // 2
     offsets = {j - middle: float(tap) for j, tap in enumerate(row)}
     terms = " ".join(f"{tap:+g} x_(i{offset:+d})" for offset, tap in offsets.items() if tap)
@@ -222,10 +200,7 @@ def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp")
     rows, columns = _grid(grid)
     taps = read_array(kernel, "kernel", "row column")
     if taps.shape[0] > rows or taps.shape[1] > columns:
-        raise InputError(
-            f"a kernel of {taps.shape[0]} x {taps.shape[1]} on a grid of {rows} x {columns}. Take a smaller "
-            "one."
-        )
+        raise InputError(words("windows/kernel", kernel=taps.shape, grid=(rows, columns)))
     check_known("ends", ends, ("clamp", "wrap", "zero"))
     middle = taps.shape[0] // 2, taps.shape[1] // 2
     tap_keys = []
@@ -265,10 +240,7 @@ def matrix(*, matrix: Any = None, head_width: Any = None) -> Target:
     queries, keys = A.shape
     check_token_count(keys)
     if queries > keys:
-        raise InputError(
-            f"matrix is {format_shape(A.shape, 'query key')}. Each query is a token: at most one row per "
-            "column."
-        )
+        raise InputError(words("sizes/matrix", shape=format_shape(A.shape, "query key")))
     width = keys if head_width is None else check_integer(head_width, "head_width", 1, MAX_TOKENS)
     title = f"given weights of {queries} queries over {keys} keys"
     query_subset = () if queries == keys else tuple(range(queries))
@@ -284,10 +256,11 @@ TARGETS = {function.__name__.replace("_", "-"): function for function in _FUNCTI
 
 # --- building them --------------------------------------------------------------------------------
 def _grid(grid: Any) -> tuple[int, int]:
-    sides = re.findall(r"[0-9]+", grid) if isinstance(grid, str) else list(grid or ())
-    if len(sides) != 2 or (
-        isinstance(grid, str) and not re.fullmatch(r"\s*[0-9]{1,4}\s*[x, ]\s*[0-9]{1,4}\s*", grid)
-    ):
+    typed = (
+        re.fullmatch(r"\s*([0-9]{1,4})\s*[x, ]\s*([0-9]{1,4})\s*", grid) if isinstance(grid, str) else None
+    )
+    sides = list(typed.groups() if typed else grid or ())
+    if len(sides) != 2 or (isinstance(grid, str) and not typed):
         raise InputError(f"grid is {grid!r}. Expected rows x columns, such as 3x4.")
     rows, columns = (check_integer(int(side), "a side of the grid", 1, MAX_TOKENS) for side in sides)
     check_token_count(rows * columns)
@@ -300,9 +273,7 @@ def _token_grid(tokens: Any, grid: Any) -> tuple[int, tuple[int, int] | None]:
         return check_token_count(tokens), None
     rows, columns = _grid(grid)
     if tokens is not None and check_token_count(tokens) != rows * columns:
-        raise InputError(
-            f"{tokens} tokens do not fill a grid of {rows} x {columns}. Leave out one of the two."
-        )
+        raise InputError(words("sizes/grid", tokens=tokens, rows=rows, columns=columns))
     return rows * columns, (rows, columns)
 
 
@@ -319,16 +290,14 @@ def _slide_window(
 ) -> Target:
     """One row of taps along the tokens."""
     check_known("ends", ends, known)
-    title = f"{name}; ends: {END_DESCRIPTIONS[ends]}"
+    title = f"{name}; ends: {words(f'ends/{ends}')}"
     if ends == "shrink":  # one head only, because the window's size differs at the ends
         window = np.sum([np.eye(count, k=offset) for offset in taps], axis=0)
         return Target(title, count, (Head(1.0, window / window.sum(axis=1, keepdims=True)),))
     inside = [i for i in range(count) if all(0 <= i + offset < count for offset in taps)]
     queries = inside if ends == "none" else list(range(count))
     if not queries:
-        raise InputError(
-            f"no token has its whole window inside {count} tokens. Take more tokens or other ends."
-        )
+        raise InputError(words("windows/outside", count=count))
     tap_keys = []
     for offset, tap in taps.items():
         keys = [_key_index(i + offset, count, ends) for i in queries]
@@ -343,7 +312,7 @@ def _heads_of_taps(
 ) -> Target:
     """A head for each tap; where it has nothing to look at, it takes itself (``self_excess``)."""
     if not tap_keys:
-        raise InputError("every tap is 0, so there is nothing to look at. Give at least one nonzero tap.")
+        raise InputError(words("windows/zero"))
     heads, excess = [], np.zeros(count)
     for tap, keys, offset in tap_keys:
         missing = [i for i, key in enumerate(keys) if key is None]

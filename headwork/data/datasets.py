@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.data.splits import TEST_SEED, VALIDATION_STREAM, Indices, hold_out
+from headwork.data.splits import TEST_SEED, VALIDATION_STREAM, Indices, hold_out, words
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
@@ -115,16 +115,14 @@ class Dataset(Generic[Split]):
             rest, held = hold_out(training.labels, test, TEST_SEED, what="test")
             test_part = training.at(held)
             training, test = training.at(rest), lambda: test_part
-            remarks.append(
-                f"test: {len(held):,} of the {total:,} {cls.noun}, held out by class, the same for every seed"
-            )
+            remarks.append(words("split/test", count=len(held), total=total, noun=cls.noun))
         if isinstance(validation, float | int):
             total = len(training.labels)
             rest, held = hold_out(training.labels, validation, seed, VALIDATION_STREAM, contiguous=contiguous)
             validation, training = training.at(held), training.at(rest)
-            how = f"held out by class{', in one stretch each' if contiguous else ''} with seed {seed}"
-            count = f"{len(held):,} of the {total:,} training {cls.noun}, {how}"
-            remarks.append(f"validation: {count if len(held) else 'none'}")
+            how = ("contiguous" if contiguous else "drawn") if len(held) else "none"
+            sizes = {"count": len(held), "total": total, "noun": cls.noun}
+            remarks.append(words(f"split/held/{how}", seed=seed, **sizes))
         return cls(name, classes, training, validation, test, tuple(remarks), has_test_part)
 
     @cached_property
@@ -212,13 +210,9 @@ def check_images(name: str, classes: tuple[str, ...], split: ImageSplit, *, seve
     """Images and labels that belong together: as many of each, every label a class, of several classes."""
     images, labels = split.images, split.labels
     if labels.shape != images.shape[:1]:
-        raise InputError(
-            f"{name}: {len(images):,} images but {labels.size:,} labels. Expected one label per image."
-        )
+        raise InputError(words("images/counts", name=name, images=len(images), labels=labels.size))
     if int(labels.min()) < 0 or int(labels.max()) >= len(classes):
-        raise InputError(
-            f"{name}: labels run from {labels.min()} to {labels.max()}; there are {len(classes)} classes."
-        )
+        limits = {"low": labels.min(), "high": labels.max(), "classes": len(classes)}
+        raise InputError(words("images/labels", name=name, **limits))
     if several and len(np.unique(labels)) < 2:
-        only = classes[int(labels[0])]
-        raise InputError(f"{name}: every image is of one class, '{only}'. A classifier needs at least two.")
+        raise InputError(words("images/one_class", name=name, only=classes[int(labels[0])]))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from headwork.data.archives import DAMAGED_ZIP, UnreadableError, zip_member
 from headwork.data.datasets import ImageSplit
+from headwork.data.splits import words
 from headwork.data.text_files import MAX_CLASSES
 from headwork.errors import InputError, TooLarge, unknown_name
 from headwork.files import open_file
@@ -46,15 +47,11 @@ def idx_array(data: bytes, axes: int, name: str) -> NDArray[np.uint8]:
     """
     header = 4 + 4 * axes
     if len(data) < header or data[:4] != bytes((0, 0, 8, axes)):
-        raise InputError(
-            f"{name}: not an IDX file of bytes with {axes} axes; it starts with {data[:4].hex(' ')}."
-        )
+        raise InputError(words("idx/kind", name=name, axes=axes, start=data[:4].hex(" ")))
     shape = struct.unpack(f">{axes}I", data[4:header])
     if math.prod(shape) != len(data) - header:
-        raise InputError(
-            f"{name}: its header promises {' x '.join(map(str, shape))} bytes; {len(data) - header:,} "
-            "follow. The file is cut short."
-        )
+        sizes = " x ".join(map(str, shape))
+        raise InputError(words("idx/short", name=name, shape=sizes, count=len(data) - header))
     # A copy, because torch wants memory that may be written.
     return np.frombuffer(data, np.uint8, offset=header).reshape(shape).copy()
 
@@ -88,10 +85,7 @@ def npz_parts(path: Path) -> tuple[tuple[str, ...], dict[str, ImageSplit]]:
     rows = max(length for name in names for length in headers[name][0][:1] or (0,))
     most, max_rows = (80_000_000, 2**20) if size <= SMALL_NPZ else (32 * size, size)
     if unpacked > min(most, MAX_BYTES) or rows > max_rows:
-        raise TooLarge(
-            f"{path}: unpacks to {unpacked:,} bytes, far more than a file of {size:,} bytes should hold. "
-            "Save fewer images, as bytes, or uncompressed with np.savez."
-        )
+        raise TooLarge(words("npz/bomb", path=path, unpacked=unpacked, size=size))
     arrays = {name: _npy_array(path, name, *headers[name]) for name in names}
     parts = {
         part: ImageSplit(
@@ -117,7 +111,7 @@ def _npz_headers(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
             headers[name := entry.filename[:-4]] = ((), np.dtype("u1"))
             if name in known and entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 # Of bzip2 zipfile unpacks 4 kB at a time, which may be a gigabyte.
-                raise InputError(f"{path}: {name} is packed in a way that numpy never does. Use np.savez.")
+                raise InputError(words("npz/packing", path=path, name=name))
             if name in known:
                 with archive.open(entry) as member:
                     headers[name] = _npy_header(BytesIO(member.read(MAX_NPY_HEADER)))
@@ -164,10 +158,7 @@ def to_uint8(images: NDArray[Any], name: str, *, any_channels: bool = False) -> 
     elif images.ndim == 4 and images.shape[3] in (1, 3) and images.shape[1] not in (1, 3):
         images = images.transpose(0, 3, 1, 2)
     if images.ndim != 4 or not (any_channels or images.shape[1] in (1, 3)) or 0 in images.shape:
-        raise InputError(
-            f"{name} is {' x '.join(map(str, images.shape))}. Expected image x height x width, with 1 or 3 "
-            "channels first or last."
-        )
+        raise InputError(words("arrays/shape", name=name, shape=" x ".join(map(str, images.shape))))
     if images.dtype == np.uint8:
         return np.ascontiguousarray(images)
     low, high = images.min(), images.max()
@@ -175,9 +166,7 @@ def to_uint8(images: NDArray[Any], name: str, *, any_channels: bool = False) -> 
         return (images * 255).round().astype(np.uint8)
     if images.dtype.kind in "iu" and low >= 0 and high <= 255:
         return images.astype(np.uint8)
-    raise InputError(
-        f"{name} holds {images.dtype} from {low} to {high}. Expected bytes 0 to 255, or 0.0 to 1.0."
-    )
+    raise InputError(words("arrays/range", name=name, dtype=images.dtype, low=low, high=high))
 
 
 def _as_labels(labels: NDArray[Any], name: str) -> NDArray[np.int64]:
@@ -185,10 +174,8 @@ def _as_labels(labels: NDArray[Any], name: str) -> NDArray[np.int64]:
         shape = " x ".join(map(str, labels.shape)) or "a single value"
         raise InputError(f"{name} is {shape} of {labels.dtype}. Expected one whole number per image.")
     if labels.min() < 0 or labels.max() >= MAX_CLASSES:
-        raise InputError(
-            f"{name}: labels run from {labels.min()} to {labels.max()}. Expected the numbers of the classes, "
-            f"0 to at most {MAX_CLASSES - 1}."
-        )
+        limits = {"low": labels.min(), "high": labels.max(), "most": MAX_CLASSES - 1}
+        raise InputError(words("arrays/labels", name=name, **limits))
     return labels.reshape(-1).astype(np.int64)
 
 
@@ -201,9 +188,7 @@ def folder_parts(
         split = {"train": folder}
     classes = tuple(path.name for path in _folders(split["train"]))
     if not classes:
-        raise InputError(
-            f"{folder}: no folder per class. Expected {folder}/CLASS/IMAGE.png, for two or more classes."
-        )
+        raise InputError(words("folder/classes", folder=folder))
     listed: dict[str, list[tuple[Path, int]]] = {}
     left_out = 0
     for part, path in split.items():
@@ -238,17 +223,10 @@ def _common_shape(files: list[Path], size: int | None) -> tuple[int, tuple[int, 
             shapes.setdefault((image.height, image.width), file)
         if size is None and len(shapes) > 1:
             (before, first), (here, _) = shapes.items()
-            raise InputError(
-                f"{file} is {here[0]} x {here[1]} pixels (height, width), {first} is {before[0]} x "
-                f"{before[1]}. Give one size for all, such as --size 32 (train: --set size=32): "
-                "they are scaled and cropped to a square."
-            )
+            raise InputError(words("folder/sizes", file=file, here=here, first=first, before=before))
     channels, shape = 1 if grey else 3, next(iter(shapes)) if size is None else (size, size)
     if len(files) * channels * shape[0] * shape[1] > MAX_BYTES:
-        raise TooLarge(
-            f"{len(files):,} images of {shape[0]} x {shape[1]} need more than {MAX_BYTES:,} bytes. "
-            "Give a smaller --size (train: --set size=32)."
-        )
+        raise TooLarge(words("folder/memory", count=len(files), shape=shape, most=MAX_BYTES))
     return channels, shape
 
 
@@ -284,10 +262,7 @@ def read_image(
             image = image if image.mode == mode else image.convert(mode)
             if size is not None and (image.height, image.width) != size:
                 if not resize:
-                    raise InputError(
-                        f"{path} is {image.height} x {image.width} pixels (height, width), the model takes "
-                        f"{size[0]} x {size[1]}. With --resize it is scaled and cropped."
-                    )
+                    raise InputError(words("image/size", path=path, image=image, size=size))
                 image = ImageOps.fit(image, (size[1], size[0]))
         except InputError:
             raise
@@ -316,9 +291,7 @@ def _open_image(path: Path) -> "Image":
             open_file(path, max_bytes=None).close()  # a pipe would block, a device has no end
             image = Image.open(path, formats=FORMATS)
     except Image.DecompressionBombError:
-        raise TooLarge(
-            f"{path}: too large; at most {MAX_PIXELS:,} pixels are decoded. Make it smaller."
-        ) from None
+        raise TooLarge(words("image/enormous", path=path, most=MAX_PIXELS)) from None
     except InputError:
         raise
     except Exception as error:  # as above: headers are damaged too
@@ -327,5 +300,5 @@ def _open_image(path: Path) -> "Image":
     if image.width * image.height > most:
         shape = f"{image.height} x {image.width}"
         image.close()
-        raise TooLarge(f"{path}: {shape} pixels; of this kind at most {most:,} are decoded. Make it smaller.")
+        raise TooLarge(words("image/too_large", path=path, shape=shape, most=most))
     return image

@@ -17,6 +17,7 @@ from headwork.data.catalog import CATALOG, Entry, File, get_entry
 from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit, check_images
 from headwork.data.fetching import Log, cached_variant, content, fetch, to_stderr
 from headwork.data.image_files import folder_parts, idx_array, npz_parts
+from headwork.data.splits import words
 from headwork.data.text_files import SUFFIXES, class_names, labelled_rows, text_split
 from headwork.errors import InputError, unknown_name
 
@@ -53,18 +54,13 @@ def load(
         return _load_entry(entry, from_folder, log, seed=seed, validation=validation)
     path = Path(name)
     if from_folder is not None:
-        raise InputError(
-            f"--from is for a set of the catalog ({', '.join(CATALOG)}); {path} is a path already."
-        )
+        raise InputError(words("load/from", known=", ".join(CATALOG), path=path))
     if not os.path.exists(path):  # False for a name that is too long, too
-        raise InputError(
-            f"{unknown_name('data set', name, CATALOG)} And there is no file or folder of that name: "
-            "a folder of images by class, an .npz, .csv, .tsv or .jsonl file."
-        )
+        raise InputError(words("load/missing", unknown=unknown_name("data set", name, CATALOG)))
     suffix = path.suffix.lower()
     images = path.is_dir() and not any((path / f"train{suffix}").exists() for suffix in SUFFIXES)
     if size is not None and not images:
-        raise InputError(f"{path}: a size is for a folder of images, which it is not. Leave the size out.")
+        raise InputError(words("load/size", path=path))
     if columns is not None and (images or suffix == ".npz"):
         raise InputError(f"{path}: holds images; columns are for texts. Leave them out.")
     if images:
@@ -100,9 +96,7 @@ def _load_only(
 # The readers of the catalog's sets check nothing: ``content`` compares the digest of each file.
 def _load_entry(entry: Entry, from_folder: str | Path | None, log: Log, **options: Any) -> Images | Texts:
     if entry.kind == "encoder":
-        raise InputError(
-            f"{entry.name} is a pretrained encoder, not data. Train with --encoder {entry.name}."
-        )
+        raise InputError(words("load/encoder", name=entry.name))
     if entry.kind == "runtime":
         raise InputError(f"{entry.name} is a runtime, not data. headwork lab --save puts it into a page.")
     if entry.name == "digits":
@@ -120,9 +114,7 @@ def _load_digits() -> ImageSplit:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise InputError(
-            'digits comes with scikit-learn, which is not installed: pip install ".[train]".'
-        ) from None
+        raise InputError(words("load/digits")) from None
     images, labels = load_digits(return_X_y=True)
     # Ink is counted from 0 to 16 in each of the 8 x 8 squares.
     pixels = np.rint(images.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8)
@@ -155,7 +147,7 @@ def _load_imdb(entry: Entry, folder: Path, **options: Any) -> Texts:
     else:
         reviews = _read_reviews(folder, variant.files[0], "imdb")
         train, test = _text_split(reviews), partial(_imdb_test_split, entry, folder, reviews)
-    notes = ["test: the official reviews (123 of them are in the training part too)"]
+    notes = [words("split/imdb")]
     return Texts.split(entry.name, entry.classes, train, test=test, contiguous=True, notes=notes, **options)
 
 
@@ -232,9 +224,7 @@ def _load_own_texts(path: Path, columns: Sequence[str] | None, **options: Any) -
     rows = {part: labelled_rows(file, columns) for part, file in files.items()}
     classes = class_names(rows["train"], files["train"])
     if len(classes) < 2:
-        raise InputError(
-            f"{files['train']}: every row has the label '{classes[0]}'. A classifier needs at least two."
-        )
+        raise InputError(words("table/one_class", path=files["train"], only=classes[0]))
     splits = {part: text_split(read, classes, files[part]) for part, read in rows.items()}
     return Texts.split(path.stem, classes, splits["train"], **_own_parts(splits, options))
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from headwork.data.catalog import CATALOG
 from headwork.data.datasets import Images, Texts
 from headwork.data.fetching import cache_folder, cached_variant
-from headwork.data.splits import permutation
+from headwork.data.splits import permutation, words
 from headwork.documents import Document, Figure, Table, new_plot
 from headwork.errors import InputError
 
@@ -31,12 +31,8 @@ def catalog_table() -> Table:
         )
         for entry in CATALOG.values()
     ]
-    notes = [
-        f"Cache: {cache_folder()} (set HEADWORK_CACHE to move it).",
-        "Your own: a folder of images by class, an .npz, .csv, .tsv or .jsonl file.",
-    ]
-    columns = ("name", "kind", "what", "size", "here", "licence", "source")
-    return Table("Data sets and encoders", columns, rows, notes)
+    entry = words("catalog", folder=cache_folder())
+    return Table(entry["title"], tuple(entry["columns"]), rows, entry["notes"])
 
 
 def summary(data: Images | Texts) -> Table:
@@ -49,7 +45,8 @@ def summary(data: Images | Texts) -> Table:
     if isinstance(data, Images):
         height, width = data.size
         moments = ", ".join(f"mean {m:.4f} std {s:.4f}" for m, s in zip(data.mean, data.std, strict=True))
-        notes.insert(0, f"images: {data.channels} x {height} x {width} (channel, height, width), {moments}")
+        sizes = {"channels": data.channels, "height": height, "width": width}
+        notes.insert(0, words("images/summary", moments=moments, **sizes))
     return Table(data.name, ("class", *parts), rows, notes, summed=True)
 
 
@@ -98,7 +95,7 @@ def sample_table(data: Texts, per_class: int, seed: int) -> Table:
 def contact_sheet(data: Images | Texts, per_class: int, seed: int) -> Any:
     """A picture of training images by class."""
     if not isinstance(data, Images):
-        raise InputError(f"{data.name} holds texts; a picture is of images. Show it as html or markdown.")
+        raise InputError(words("images/picture", name=data.name))
     classes, (height, width), gap = data.classes[:MAX_CLASSES], data.size, 1
     tall, wide = height + gap, width + gap
     canvas = np.full((len(classes) * tall - gap, per_class * wide - gap, data.channels), 255, np.uint8)

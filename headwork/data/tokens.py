@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.data.datasets import TextSplit
-from headwork.data.splits import Indices
+from headwork.data.splits import Indices, words
 from headwork.errors import InputError
 from headwork.files import read_bytes, write_atomic
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, PythonTokenizer, read_tokenizer_json
@@ -129,9 +129,7 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length:
     except ImportError:
         raise InputError('training a tokenizer needs tokenizers: pip install ".[train]".') from None
     if vocabulary < MIN_VOCABULARY:
-        raise InputError(
-            f"vocabulary {vocabulary}: expected at least {MIN_VOCABULARY}: the bytes, [PAD] and [CLS]."
-        )
+        raise InputError(words("tokenizer/vocabulary", given=vocabulary, least=MIN_VOCABULARY))
     inner = tokenizers.ByteLevelBPETokenizer(add_prefix_space=True, lowercase=True, unicode_normalizer="nfc")
     inner.train_from_iterator(
         iter(texts), vocabulary, min_frequency=2, show_progress=False, special_tokens=["[PAD]", "[CLS]"]

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from headwork.errors import InputError, format_shape
-from headwork.mechanisms.parameters import AttentionParameters, group_parameters, input_cards
+from headwork.mechanisms.parameters import AttentionParameters, group_parameters, input_cards, words
 from headwork.note import Input, Note, Step, mechanism, silent, steps_of
 from headwork.numbers import exponentials_may_overflow
 
@@ -106,12 +106,11 @@ def project(tokens: Tensor, matrix: Tensor | None, name: str, convention: Conven
         return tokens
     inner = matrix.shape[-1 if convention == "W x" else -2]
     if inner != tokens.shape[-1]:
-        raise InputError(
-            f"{name} is {format_shape(matrix.shape, '')} and, applied as {convention}, takes width "
-            f"{inner}; the tokens are {format_shape(tokens.shape, 'token width')}. "
-            f"Transpose {name}, set convention to the other of 'W x' and 'x W', or, if each token is a "
-            "column, set tokens_as=columns."
-        )
+        shapes = {
+            "shape": format_shape(matrix.shape, ""),
+            "tokens": format_shape(tokens.shape, "token width"),
+        }
+        raise InputError(words("project/width", name=name, convention=convention, inner=inner, **shapes))
     return tokens @ (matrix.mT if convention == "W x" else matrix)
 
 
@@ -119,10 +118,8 @@ def add_bias(rows: Tensor, bias: Tensor | None, name: str) -> Tensor:
     if bias is None:
         return rows
     if tuple(bias.shape[-1:]) != tuple(rows.shape[-1:]):
-        raise InputError(
-            f"{name} is {format_shape(bias.shape, 'width')}, but the rows it is added to are "
-            f"{rows.shape[-1]} wide. Give one number per column."
-        )
+        shape = format_shape(bias.shape, "width")
+        raise InputError(words("project/bias", name=name, shape=shape, width=rows.shape[-1]))
     return rows + bias
 
 
@@ -269,11 +266,16 @@ def attend_per_head(
 
 
 def check_heads(where: str, width: int, heads: int) -> None:
-    if heads < 1 or width % heads:
-        raise InputError(
-            f"{where}: width {width} cannot be cut into {heads} heads of one size. "
-            f"Choose a number of heads that divides {width}."
-        )
+    """Refuse a number of heads that does not divide the width, and name the nearest ones that do."""
+    if remainder := width % heads if heads > 0 else width:
+        divisors = [h for h in range(1, min(width, 1024) + 1) if width % h == 0]
+        nearest = sorted(sorted(divisors, key=lambda h: abs(h - heads))[:3])
+        values = {
+            "remainder": remainder,
+            "nearest": str(nearest)[1:-1],
+            "larger": width - remainder + max(heads, 1),
+        }
+        raise InputError(words("attention/heads", where=where, width=width, heads=heads, **values))
 
 
 def split_heads(rows: Tensor, heads: int) -> Tensor:
@@ -284,31 +286,24 @@ def split_heads(rows: Tensor, heads: int) -> Tensor:
 
 
 def check_attention_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> None:
-    queries = format_shape(query.shape, "query width")
-    keys = format_shape(key.shape, "key width")
-    values = format_shape(value.shape, "key value_width")
-    for name, tensor, sizes in (("query", query, queries), ("key", key, keys), ("value", value, values)):
+    shapes = {
+        "query": format_shape(query.shape, "query width"),
+        "key": format_shape(key.shape, "key width"),
+        "value": format_shape(value.shape, "key value_width"),
+    }
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
         if len(tensor.shape) < 2:
-            raise InputError(
-                f"attention: {name} is {sizes}, but rows and columns are needed. "
-                "A single row is written [[1, 2]]."
-            )
+            raise InputError(words("attention/rows", name=name, shape=shapes[name]))
     if query.shape[-1] != key.shape[-1]:
-        raise InputError(
-            f"attention: key width {key.shape[-1]} differs from query width {query.shape[-1]}. "
-            f"query is {queries}; key is {keys}. Project both to one width first."
-        )
+        widths = {"key_width": key.shape[-1], "query_width": query.shape[-1]}
+        raise InputError(words("attention/widths", **widths, **shapes))
     if key.shape[-2] != value.shape[-2]:
-        raise InputError(
-            f"attention: {key.shape[-2]} keys but {value.shape[-2]} values. key is {keys}; "
-            f"value is {values}. Each key needs one value."
-        )
+        counts = {"keys": key.shape[-2], "values": value.shape[-2]}
+        raise InputError(words("attention/counts", **counts, **shapes))
     rows, columns = query.shape[-2], key.shape[-2]
     if isinstance(mask, str):
         if mask != "causal":
-            raise InputError(f"attention: mask '{mask}' is not known. Give causal, or a matrix of 0 and 1.")
+            raise InputError(words("attention/masks", mask=mask))
     elif mask is not None and tuple(mask.shape[-2:]) not in ((rows, columns), (1, columns)):
-        raise InputError(
-            f"attention: the mask is {format_shape(mask.shape, 'query key')}, but there are "
-            f"{rows} queries and {columns} keys. Give one row per query and one column per key."
-        )
+        shape = format_shape(mask.shape, "query key")
+        raise InputError(words("attention/mask", shape=shape, rows=rows, columns=columns))

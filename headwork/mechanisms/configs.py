@@ -12,6 +12,7 @@ from headwork.mechanisms.attention import check_heads
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.kernels import AttentionKind, CellKind
 from headwork.mechanisms.layers import NormalisationPlacement
+from headwork.mechanisms.parameters import words
 from headwork.numbers.options import literal_choices
 
 MAX_COUNT = 2**31  # what no count of a config reaches
@@ -34,10 +35,7 @@ def current_names(config_class: type, fields: Mapping[str, Any]) -> dict[str, An
     names = dict(ChainMap(*(getattr(base, "OLD_NAMES", {}) for base in config_class.__mro__)))
     for old, new in names.items():
         if old in fields and new in fields:
-            raise InputError(
-                f"{config_class.__name__}: both {old} and {new} are set; {old} is the old name of {new}. "
-                "Leave it out."
-            )
+            raise InputError(words("config/both", name=config_class.__name__, old=old, new=new))
     return {names.get(name, name): value for name, value in fields.items()}
 
 
@@ -174,10 +172,7 @@ class VisionTransformerConfig(TransformerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.image_size % self.patch_size:
-            raise InputError(
-                f"{type(self).__name__}: an image of side {self.image_size} cannot be cut into patches of "
-                f"side {self.patch_size}. Choose a patch_size that divides {self.image_size}."
-            )
+            raise InputError(words("config/patches", name=type(self).__name__, **vars(self)))
 
     @property
     def patches(self) -> int:
@@ -234,10 +229,7 @@ class ConvolutionalConfig(ImageConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.image_size >> self.depth < 1:
-            raise InputError(
-                f"{type(self).__name__}: {self.depth} layers halve an image of side {self.image_size} "
-                "to nothing. Use fewer."
-            )
+            raise InputError(words("config/layers", name=type(self).__name__, **vars(self)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from math import prod
 
 from headwork.errors import InputError, TooLarge, format_shape
 from headwork.mechanisms.attention import Tensor
+from headwork.mechanisms.parameters import words
 from headwork.note import Input, Note, Step, mechanism, silent
 from headwork.numbers import cat, stack
 
@@ -33,14 +34,11 @@ def pad(values: Tensor, padding: int, dim: int) -> Tensor:
 def output_length(name: str, length: int, size: int, stride: int, padding: int) -> int:
     """The number of positions of the kernel, where it fits."""
     if stride < 1 or padding < 0:
-        raise InputError(
-            f"{name}: stride {stride} and padding {padding}. "
-            "The stride is at least 1, the padding at least 0."
-        )
+        raise InputError(words("convolution/stride", name=name, stride=stride, padding=padding))
     if size > length + 2 * padding:
+        fits = {"most": length + 2 * padding, "least": -(-(size - length) // 2)}
         raise InputError(
-            f"{name}: a kernel of {size} does not fit into {length} positions with padding {padding}. Use a "
-            f"kernel of at most {length + 2 * padding}, or a padding of at least {-(-(size - length) // 2)}."
+            words("convolution/fit", name=name, size=size, length=length, padding=padding, **fits)
         )
     return (length + 2 * padding - size) // stride + 1
 
@@ -50,11 +48,8 @@ def _grouped_product(windows: Tensor, kernel: Tensor, groups: int, name: str) ->
     channels, taps = windows.shape[-3], windows.shape[-1]
     outputs, inner, kernel_taps = kernel.shape
     if groups < 1 or (inner * groups, outputs % groups, kernel_taps) != (channels, 0, taps):
-        raise InputError(
-            f"{name}: {channels} input channels in {groups} groups need a kernel of "
-            f"{channels // max(groups, 1)} input channels, and a number of output channels that {groups} "
-            f"divides; the kernel has {outputs} output and {inner} input channels."
-        )
+        sizes = {"channels": channels, "each": channels // max(groups, 1), "outputs": outputs, "inner": inner}
+        raise InputError(words("convolution/groups", name=name, groups=groups, **sizes))
     inputs_each, outputs_each = channels // groups, outputs // groups
     results = []
     for g in range(groups):
@@ -172,7 +167,7 @@ def toeplitz(
     """
     count = output_length("toeplitz", signal.shape[-1], kernel.shape[-1], stride, padding)
     if count > MAX_ROWS:
-        raise TooLarge(f"toeplitz: a matrix of {count:,} rows; at most {MAX_ROWS:,}. Take less padding.")
+        raise TooLarge(words("convolution/toeplitz", rows=count, most=MAX_ROWS))
     return _apply_banded(signal, [kernel] * count, stride, padding, note)
 
 
@@ -210,10 +205,8 @@ def locally_connected(
     """
     count = output_length("locally-connected", signal.shape[-1], kernels.shape[-1], stride, padding)
     if kernels.shape[-2] != count:
-        raise InputError(
-            f"locally-connected: {count} outputs need {count} rows of taps; "
-            f"kernels is {format_shape(kernels.shape, 'output tap')}."
-        )
+        shape = format_shape(kernels.shape, "output tap")
+        raise InputError(words("convolution/taps", count=count, shape=shape))
     return _apply_banded(signal, [kernels[i] for i in range(count)], stride, padding, note)
 
 
@@ -255,10 +248,8 @@ def patches(image: Tensor, *, size: int, note: Note = silent) -> Tensor:
     image = image if len(image.shape) > 2 else image.unsqueeze(0)
     *batch, channels, height, width = image.shape
     if size < 1 or height % size or width % size:
-        raise InputError(
-            f"patches: an image of {format_shape((height, width), 'height width')} "
-            f"cannot be cut into squares of {size}. Choose a size that divides both."
-        )
+        shape = format_shape((height, width), "height width")
+        raise InputError(words("patches/size", shape=shape, size=size))
     rows, columns = height // size, width // size
     grid = image.reshape(*batch, channels, rows, size, columns, size)
     # channel, row, inner row, column, inner column -> row, column, channel, inner row, inner column
@@ -278,10 +269,8 @@ def patches_inverse(rows: Tensor, *, size: int, columns: int, note: Note = silen
     """
     *batch, count, features = rows.shape
     if size < 1 or columns < 1 or count % columns or features % (size * size):
-        raise InputError(
-            f"patches inverse: {format_shape(rows.shape, 'patch feature')} cannot be laid out with "
-            f"{columns} patches of {size} x {size} per row. The features are channels x {size} x {size}."
-        )
+        shape = format_shape(rows.shape, "patch feature")
+        raise InputError(words("patches/inverse", shape=shape, columns=columns, size=size))
     channels = features // (size * size)
     grid = rows.reshape(*batch, count // columns, columns, channels, size, size)
     permuted = grid.transpose(-3, -2).transpose(-4, -2).transpose(-5, -4)

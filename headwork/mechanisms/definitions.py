@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from headwork.errors import InputError, check_known, format_shape
 from headwork.mechanisms.configs import Config
+from headwork.mechanisms.parameters import words
 from headwork.note import Input, Step
 
 Modality = Literal["vision", "text"]
@@ -123,54 +124,41 @@ def check_tokens(
 ) -> None:
     """Whole numbers, batch x token, inside the vocabulary; a mask of that shape leaves each row a token."""
 
-    def shape(tensor: Tensor) -> str:
-        return format_shape(tensor.shape, TOKENS.axes)
-
+    shape = format_shape(tokens.shape, TOKENS.axes)
     integers = not (tokens.is_floating_point() if hasattr(tokens, "is_meta") else tokens.dtype.kind == "f")
     if len(tokens.shape) != 2 or not integers:
-        raise InputError(
-            f"{name}: tokens are {shape(tokens)} of {tokens.dtype}. Give whole numbers, one row per sequence."
-        )
+        raise InputError(words("tokens/kind", name=name, shape=shape, dtype=tokens.dtype))
     if 0 in tokens.shape:
-        raise InputError(f"{name}: tokens are {shape(tokens)}: empty. Give at least one.")
+        raise InputError(words("tokens/empty", name=name, shape=shape))
     if mask is not None and mask.shape != tokens.shape:
-        raise InputError(
-            f"{name}: the mask is {shape(mask)}, the tokens are {shape(tokens)}. "
-            "Give 1 for each token and 0 for padding."
-        )
+        mask_shape = format_shape(mask.shape, TOKENS.axes)
+        raise InputError(words("tokens/mask", name=name, mask=mask_shape, shape=shape))
     if not check_values:
         return
     smallest, largest = int(tokens.min()), int(tokens.max())
     if smallest < 0 or largest >= config.vocabulary:
         wrong = largest if largest >= config.vocabulary else smallest
-        raise InputError(
-            f"{name}: token {wrong} is beyond the vocabulary of {config.vocabulary}, counted from 0."
-        )
+        raise InputError(words("tokens/vocabulary", name=name, token=wrong, vocabulary=config.vocabulary))
     if mask is not None and not bool((mask != 0).any(-1).all()):
-        raise InputError(f"{name}: the mask hides every token of a sequence. Leave it at least one.")
+        raise InputError(words("tokens/hidden", name=name))
     recurrent = getattr(config, "encoder", "") in ("plain", "lstm", "gru")
     if recurrent and mask is not None and bool(((mask[:, 1:] != 0) & (mask[:, :-1] == 0)).any()):
-        raise InputError(
-            "a recurrent model reads from left to right: put the padding after the tokens, not before."
-        )
+        raise InputError(words("tokens/padding"))
 
 
 def check_images(name: str, config: Any, images: Tensor, *, check_values: bool = True) -> None:
     channels, size = config.channels, config.image_size
-    expected = f"batch x {channels} x {size} x {size} (batch, channel, height, width)"
     if len(images.shape) != 4 or tuple(images.shape[1:]) != (channels, size, size):
-        raise InputError(
-            f"{name}: images are {format_shape(images.shape, IMAGES.axes)}. Expected {expected}: "
-            "resize or crop them, or build the model for their size."
-        )
+        shape = format_shape(images.shape, IMAGES.axes)
+        raise InputError(words("images/shape", name=name, shape=shape, channels=channels, size=size))
     if images.shape[0] == 0:
-        raise InputError(f"{name}: an empty batch. Expected {expected} with at least one image.")
+        raise InputError(words("images/empty", name=name, channels=channels, size=size))
 
 
 def check_vectors(name: str, config: Any, *vectors: Tensor, check_values: bool = True) -> None:
     for tokens in vectors:
         if len(tokens.shape) != 3 or tokens.shape[-1] != config.width or 0 in tokens.shape:
+            shape = format_shape(tokens.shape, VECTORS.axes)
             raise InputError(
-                f"{type(config).__name__}: tokens are {format_shape(tokens.shape, VECTORS.axes)}. "
-                f"Expected batch x token x {config.width}, none of them empty."
+                words("tokens/vectors", name=type(config).__name__, shape=shape, width=config.width)
             )

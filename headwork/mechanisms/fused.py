@@ -25,7 +25,12 @@ from headwork.mechanisms.convolution import patches
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.kernels import CellKind, Kernels, Twins
 from headwork.mechanisms.linear import Features, check_chunks
-from headwork.mechanisms.parameters import AttentionParameters, ConvolutionParameters, RecurrentParameters
+from headwork.mechanisms.parameters import (
+    AttentionParameters,
+    ConvolutionParameters,
+    RecurrentParameters,
+    words,
+)
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Scalar = None, mask: Mask = None) -> Tensor:
@@ -37,9 +42,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Scalar = None,
     """
     check_attention_shapes(query, key, value, mask)
     if isinstance(beta, float) and math.isinf(beta):
-        raise InputError(
-            "attention: beta is infinite, and hard attention has no fused kernel. Use the plain one."
-        )
+        raise InputError(words("attention/hard"))
     if isinstance(beta, Tensor):
         query, beta = query * beta, 1.0
     queries, keys = query.shape[-2], key.shape[-2]

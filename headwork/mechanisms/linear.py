@@ -22,7 +22,7 @@ from headwork.mechanisms.attention import (
     check_attention_shapes,
     steps_per_head,
 )
-from headwork.mechanisms.parameters import AttentionParameters, group_parameters
+from headwork.mechanisms.parameters import AttentionParameters, group_parameters, words
 from headwork.note import Note, Step, inside, mechanism, silent
 from headwork.numbers import cat, stack
 
@@ -181,10 +181,7 @@ def check_chunks(query: Tensor, key: Tensor, mask: Mask, chunk: int) -> None:
     if chunk < 1:
         raise InputError(f"linear attention: chunks of {chunk}. Give at least 1 token per chunk.")
     if isinstance(mask, str) and query.shape[-2] != key.shape[-2]:
-        raise InputError(
-            f"linear attention: causal in chunks, but {query.shape[-2]} queries and {key.shape[-2]} keys. "
-            "Give as many queries as keys, or take linear-attention."
-        )
+        raise InputError(words("attention/chunks", queries=query.shape[-2], keys=key.shape[-2]))
 
 
 @mechanism(

@@ -12,9 +12,11 @@ from dataclasses import Field, dataclass, field, fields, is_dataclass
 from typing import Any, Literal, get_type_hints
 
 from headwork.errors import InputError, format_shape, unknown_name
+from headwork.files import load_words
 from headwork.note import Input
 
 Tensor = Any  # torch.Tensor, HandTensor or ShapeTensor
+words = load_words(__file__)
 Draw = Literal["matrix", "flat matrix", "rows", "small", "zeros", "ones"]
 
 

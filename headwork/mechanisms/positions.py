@@ -10,6 +10,7 @@ position. Positions count from 0.
 
 from headwork.errors import InputError, TooLarge, format_shape
 from headwork.mechanisms.attention import Tensor
+from headwork.mechanisms.parameters import words
 from headwork.note import Input, Note, Step, mechanism, silent
 from headwork.numbers import cat, stack
 
@@ -43,9 +44,7 @@ def normalised_positions(places: Tensor, *, note: Note = silent) -> Tensor:
 def frequencies(like: Tensor, width: int, base: int) -> Tensor:
     """w_k = base^(-2k/width) for each pair k, as numbers of the same kind as ``like``."""
     if width < 2 or width % 2:
-        raise InputError(
-            f"positions: width {width} cannot be split into pairs. Give an even width of at least 2."
-        )
+        raise InputError(words("positions/pairs", width=width))
     if width > MAX_WIDTH:
         raise TooLarge(f"positions: width {width:,}; at most {MAX_WIDTH:,}.")
     pairs = like.new_tensor(list(range(width // 2)))
@@ -92,9 +91,7 @@ def sinusoidal_positions_2d(
     [[0.0, 1.0, 0.0, 1.0]]
     """
     if width % 4:
-        raise InputError(
-            f"positions: width {width} cannot be split into two halves of pairs. Give a multiple of 4."
-        )
+        raise InputError(words("positions/halves", width=width))
     row_count, column_count = rows.shape[-1], columns.shape[-1]
     row_codes = note("row positions", sinusoidal_positions(rows, width=width // 2, base=base))
     column_codes = note("column positions", sinusoidal_positions(columns, width=width // 2, base=base))
@@ -117,11 +114,8 @@ def learned_positions(tokens: Tensor, table: Tensor, *, note: Note = silent) -> 
     """
     count = tokens.shape[-2]
     if table.shape[-2] < count or table.shape[-1] != tokens.shape[-1]:
-        raise InputError(
-            f"learned positions: the table is {format_shape(table.shape, 'position width')}, the tokens "
-            f"are {format_shape(tokens.shape, 'token width')}. "
-            "The table needs one row per token and the tokens' width."
-        )
+        shapes = format_shape(table.shape, "position width"), format_shape(tokens.shape, "token width")
+        raise InputError(words("positions/table", shapes=shapes))
     positions = note("positions", table[:count])
     return note("output", tokens + positions)
 
@@ -141,10 +135,8 @@ def relative_positions(scores: Tensor, bias: Tensor, *, note: Note = silent) -> 
     """
     queries, keys = scores.shape[-2:]
     if queries != keys or bias.shape[-1] != 2 * keys - 1:
-        raise InputError(
-            f"relative positions: the scores are {format_shape(scores.shape, 'query key')} and there are "
-            f"{bias.shape[-1]} biases. Square scores of n tokens need 2n-1 biases."
-        )
+        shape = format_shape(scores.shape, "query key")
+        raise InputError(words("positions/biases", shape=shape, count=bias.shape[-1]))
     rows = [bias[..., keys - 1 - i : 2 * keys - 1 - i] for i in range(queries)]
     biases = note("biases", stack(rows, -2))
     return note("output", scores + biases)
@@ -168,10 +160,8 @@ def alibi_positions(scores: Tensor, slopes: Tensor = None, *, note: Note = silen
     if slopes is None:
         slopes = alibi_slopes(scores, heads) if len(scores.shape) > 2 else alibi_slopes(scores, 1)[0]
     if len(slopes.shape) != min(len(scores.shape) - 2, 1) or (slopes.shape and slopes.shape[0] != heads):
-        raise InputError(
-            f"alibi positions: the scores are {format_shape(scores.shape, 'head query key')} and slopes is "
-            f"{format_shape(slopes.shape, 'head')}. Give one slope per head."
-        )
+        shapes = format_shape(scores.shape, "head query key"), format_shape(slopes.shape, "head")
+        raise InputError(words("positions/slopes", shapes=shapes))
     # With fewer queries than keys, the queries are the last ones, as under a causal mask.
     offsets = [[abs(i + keys - queries - j) for j in range(keys)] for i in range(queries)]
     distances = note("distances", scores.new_tensor(offsets))

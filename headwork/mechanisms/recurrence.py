@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from headwork.errors import InputError, format_shape
 from headwork.mechanisms.attention import Tensor
-from headwork.mechanisms.parameters import RecurrentParameters, input_cards
+from headwork.mechanisms.parameters import RecurrentParameters, input_cards, words
 from headwork.note import Input, Note, Step, inside, mechanism, silent, steps_of
 from headwork.numbers import stack
 
@@ -54,15 +54,12 @@ def _check_sizes(inputs: Tensor, W_x: Tensor, W_h: Tensor, name: str = "recurren
     sizes = (gates * states, width), (gates * states, states)
     if (tuple(W_x.shape[-2:]), tuple(W_h.shape[-2:])) == sizes:
         return
-    rows, advice = "state", "W_x takes the inputs' width to the states, and W_h is square in the states."
-    if gates > 1:
-        rows = "gate_states"
-        advice = f"Both stack {gates} gates of {states} rows; W_x takes the inputs' width and W_h the states."
-    raise InputError(
-        f"{name}: inputs are {format_shape(inputs.shape, 'time width')}, W_x is "
-        f"{format_shape(W_x.shape, f'{rows} width')}, W_h is {format_shape(W_h.shape, f'{rows} state')}. "
-        f"{advice}"
-    )
+    rows = "state" if gates == 1 else "gate_states"
+    axes = {"inputs": "time width", "W_x": f"{rows} width", "W_h": f"{rows} state"}
+    tensors = zip(axes.items(), (inputs, W_x, W_h), strict=True)
+    shapes = {tensor: format_shape(values.shape, own) for (tensor, own), values in tensors}
+    advice = words(f"recurrence/rows/{rows}", gates=gates, states=states)
+    raise InputError(words("recurrence/sizes", name=name, advice=advice, **shapes))
 
 
 @mechanism(

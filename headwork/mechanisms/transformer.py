@@ -26,7 +26,7 @@ from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.layers import decoder_layer, decoder_steps, encoder_layer, encoder_steps
 from headwork.mechanisms.linear import multi_head_linear_attention
 from headwork.mechanisms.normalisation import normalisation_steps
-from headwork.mechanisms.parameters import Spec, spec_tree, subtree
+from headwork.mechanisms.parameters import Spec, spec_tree, subtree, words
 from headwork.mechanisms.positions import learned_positions, sinusoidal_positions
 from headwork.note import Input, Step, inside, steps_of
 
@@ -164,10 +164,7 @@ def add_positions(vectors: Tensor, table: Tensor, *, start: int = 0, kernels: Ke
     """Adds to each token the row of its position."""
     end = start + vectors.shape[-2]
     if end > table.shape[0]:
-        raise InputError(
-            f"a sequence of {end} tokens, but there are positions for {table.shape[0]}. "
-            "Shorten it, or build the model with a larger 'max_length'."
-        )
+        raise InputError(words("positions/too_long", tokens=end, positions=table.shape[0]))
     return learned_positions(vectors, table[start:], note=inside(kernels.note, "positions"))
 
 

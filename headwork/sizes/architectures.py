@@ -16,14 +16,15 @@ from typing import Any, get_type_hints
 
 from headwork.errors import TooLarge
 from headwork.mechanisms import parameters as trees
+from headwork.mechanisms.attention import check_heads
 from headwork.mechanisms.configs import known_fields
 from headwork.mechanisms.definitions import DEFINITIONS, Definition, find_definition
 from headwork.mechanisms.kernels import PLAIN
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.numbers.options import read_option
-from headwork.sizes.counting import BIASES, axis_words, check_heads_divide_width, check_sizes, size_limit
+from headwork.sizes.counting import BIASES, axis_words, check_sizes, size_limit
 from headwork.sizes.layers import Size, height_and_width, patch_grid
-from headwork.sizes.ledger import WORDS, Fact, Ledger, Row, sum_rows
+from headwork.sizes.ledger import Fact, Ledger, Row, sum_rows, words
 
 Shape = tuple[int, ...]
 MAX_LAYERS = 1000
@@ -115,13 +116,13 @@ def model_ledger(definition: Definition, config: Any, shapes: Mapping[str, Any])
     rows = tuple(model_rows(definition, config, shapes))
     total = sum_rows("total", rows)
     given = {name: shape for name, shape in shapes.items() if isinstance(shape, tuple)}
-    words = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in given.items())
+    inputs = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in given.items())
     slug = definition.function.__name__.replace("_", "-")
     return Ledger(
-        title=f"{slug}: {words}",
+        title=f"{slug}: {inputs}",
         rows=rows,
         facts={"parameters": total.parameters or 0, "FLOPs": total.flops or 0},
-        notes=(WORDS["model"]["flops"],),
+        notes=(words("model/flops"),),
         summed=True,
     )
 
@@ -144,24 +145,17 @@ def transformer(
     (63082496, 44138496)
     """
     targets = tokens if target_tokens is None else target_tokens
-    check_sizes("transformer", depth=depth, hidden=hidden, tokens=tokens, target_tokens=targets)
+    sizes = {"width": width, "heads": heads, "hidden": hidden}
+    check_sizes("transformer", **sizes, depth=depth, tokens=tokens, target_tokens=targets)
     check_sizes("transformer", 0, vocabulary=vocabulary)
-    check_heads_divide_width("transformer", width, heads)
-    definition = DEFINITIONS["EncoderDecoder"]
-    config = definition.config_class(
-        width=width,
-        heads=heads,
-        hidden=hidden,
-        depth=1,
-        vocabulary=max(vocabulary, 1),
-        max_length=max(tokens, targets),
-    )
+    check_heads("transformer", width, heads)
+    definition, sizes["max_length"] = DEFINITIONS["EncoderDecoder"], max(tokens, targets)
+    config = definition.config_class(**sizes, depth=1, vocabulary=max(vocabulary, 1))
     counted = model_rows(definition, config, {"source": (tokens,), "target": (targets,)})
     rows = _repeated([row for row in counted if vocabulary or "block" in row.name], depth)
     counts = {
         s: _parameters(r for r in rows if r.name.startswith(f"{s}/block")) for s in ("encoder", "decoder")
     }
-    words = WORDS["transformer"]
     return _named_ledger(
         f"transformer, encoder-decoder: width {width}, {depth} layers each, {heads} heads, hidden {hidden}, "
         f"vocabulary {vocabulary:,}",
@@ -171,7 +165,7 @@ def transformer(
             "parameters without the vocabulary": sum(counts.values()),
             "parameters of the vocabulary": _parameters(rows) - sum(counts.values()),
         },
-        (words["counted"], words["vocabulary"], words["shapes"].format(source=tokens, target=targets)),
+        words("transformer/notes", source=tokens, target=targets),
     )
 
 
@@ -193,11 +187,12 @@ def vit(
     (86567656, 197)
     """
     hidden = 4 * width if hidden is None else hidden
-    check_sizes("vit", depth=depth, hidden=hidden, classes=classes, channels=channels)
-    check_heads_divide_width("vit", width, heads)
+    sizes = {"width": width, "heads": heads, "hidden": hidden}
+    check_sizes("vit", **sizes, depth=depth, classes=classes, channels=channels)
+    check_heads("vit", width, heads)
     down, across = patch_grid(image, patch, "vit")
     tokens, height_width = down * across + class_token, height_and_width("vit", "image", image)
-    model: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden, "depth": 1}
+    model: dict[str, Any] = {**sizes, "depth": 1}
     model |= {"pooling": "class token" if class_token else "mean", "image_size": patch, "patch_size": patch}
     definition = DEFINITIONS["VisionTransformer"]
     config = definition.config_class(**model, channels=channels, classes=classes)
@@ -211,7 +206,7 @@ def vit(
         f"{patch}, width {width}, {depth} layers, {heads} heads, hidden {hidden}, {classes:,} classes",
         rows,
         {"patches": down * across, "tokens": tokens},
-        tuple(WORDS["vit"][n] for n in ("counted", "class_token" if class_token else "mean", "shapes")),
+        words("vit/notes", pooled=words(f"vit/pooled/{'class_token' if class_token else 'mean'}")),
     )
 
 
@@ -227,9 +222,9 @@ def _repeated(rows: list[Row], depth: int) -> list[Row]:
     ]
 
 
-def _named_ledger(title: str, rows: list[Row], facts: dict[str, Fact], notes: tuple[str, ...]) -> Ledger:
+def _named_ledger(title: str, rows: list[Row], facts: dict[str, Fact], notes: list[str]) -> Ledger:
     """Nearly every shape here is token x width: stated once, in a note, instead of in every row."""
     total = sum_rows("total", rows)
     facts |= {"parameters": total.parameters or 0, "parameters without biases": total.weights or 0}
     plain = tuple(replace(row, axes="") for row in rows)
-    return Ledger(title=title, rows=plain, facts=facts, notes=notes, summed=True)
+    return Ledger(title=title, rows=plain, facts=facts, notes=tuple(notes), summed=True)

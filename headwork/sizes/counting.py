@@ -22,7 +22,7 @@ from headwork.documents.formulas import formula_for
 from headwork.errors import InputError, TooLarge
 from headwork.note import MECHANISMS, Input, Mechanism, get_mechanism
 from headwork.numbers import OperationCount, ShapeTensor
-from headwork.sizes.ledger import WORDS, Ledger, Row, sum_rows
+from headwork.sizes.ledger import Ledger, Row, sum_rows, words
 from headwork.sizes.polynomial import Polynomial, interpolate, verify
 
 MAX_SIZE = 10**9  # for one size: their products stay within what ShapeTensor can move about
@@ -48,19 +48,6 @@ def check_sizes(where: str, minimum: int = 1, **sizes: Any) -> None:
             raise InputError(
                 f"{where}: {name} is {text}. Expected a whole number from {minimum} to {MAX_SIZE:,}."
             )
-
-
-def check_heads_divide_width(where: str, width: int, heads: int) -> None:
-    """Refuse a number of heads that does not divide the width, and name the nearest ones that do."""
-    check_sizes(where, width=width, heads=heads)
-    if width % heads:
-        divisors = [h for h in range(1, min(width, 1024) + 1) if width % h == 0]
-        nearest = sorted(divisors, key=lambda h: abs(h - heads))[:3]
-        raise InputError(
-            f"{where}: width {width} cannot be cut into {heads} heads of one size "
-            f"(remainder {width % heads}). Choose a number of heads that divides {width}, such as "
-            f"{', '.join(map(str, sorted(nearest)))}; or the width {-(-width // heads) * heads}."
-        )
 
 
 def shapes_of(
@@ -142,9 +129,7 @@ def size_limit(slug: str) -> Iterator[None]:
     except ValueError as error:
         if "too large" not in str(error) and "too big" not in str(error):
             raise
-        raise TooLarge(
-            f"{slug}: shapes of more than 2^63 entries are not counted. Take smaller sizes."
-        ) from None
+        raise TooLarge(words("growth/errors/too_large", name=slug)) from None
 
 
 def _input_row(entry: Input, shape: tuple[int, ...]) -> Row:
@@ -160,15 +145,15 @@ def _input_row(entry: Input, shape: tuple[int, ...]) -> Row:
 
 def axis_words(axes: str, shape: Sequence[int]) -> str:
     """The axis words of a shape, with the leading batch that cards leave out."""
-    words = axes.split()[-len(shape) :] if shape else []
-    return " ".join(["batch"] * (len(shape) - len(words)) + words)
+    own = axes.split()[-len(shape) :] if shape else []
+    return " ".join(["batch"] * (len(shape) - len(own)) + own)
 
 
 # Four values of a size fix a cubic; pooling has k to the fourth. Pairs need an even width; padding keeps the
 # number of positions only for an odd kernel.
 NODES = {"n": range(8, 12), "m": range(8, 12), "d": range(2, 10, 2), "k": range(1, 11, 2), "s": range(12, 16)}
 CHECKS = ({"n": 13, "m": 17, "d": 10, "k": 11, "s": 17}, {"n": 21, "m": 12, "d": 14, "k": 13, "s": 20})
-SIZE_OF = {word: size for size, words in WORDS["growth"]["axes"].items() for word in words.split()}
+SIZE_OF = {word: size for size, axes in words("growth/axes").items() for word in axes.split()}
 
 
 def countable_mechanisms() -> tuple[str, ...]:
@@ -181,10 +166,10 @@ def countable_mechanisms() -> tuple[str, ...]:
 
 
 def _countable(mechanism: Mechanism) -> bool:
-    words = {word for entry in _inputs(mechanism) for word in entry.axes.split()}
+    axes = {word for entry in _inputs(mechanism) for word in entry.axes.split()}
     known = {"heads", *(card.name for card in mechanism.inputs)}
     known |= {"size"} if "stride" in mechanism.options else set()
-    return words <= {*SIZE_OF, "hidden"} and set(mechanism.required) <= known
+    return axes <= {*SIZE_OF, "hidden"} and set(mechanism.required) <= known
 
 
 def _inputs(mechanism: Mechanism) -> list[Input]:
@@ -207,14 +192,11 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
     check_sizes("growth", heads=heads, hidden=hidden)
     if not _countable(chosen):
         raise InputError(
-            f"growth: {chosen.slug} has sizes that cannot be varied independently. Known: "
-            f"{', '.join(countable_mechanisms())}."
+            words("growth/errors/sizes", name=chosen.slug, known=", ".join(countable_mechanisms()))
         )
     names = _sizes_of(chosen)
     if depthwise and "groups" not in chosen.options:
-        raise InputError(
-            f"growth: {chosen.slug} has no groups. Only convolution-1d and convolution-2d can be depthwise."
-        )
+        raise InputError(words("growth/errors/groups", name=chosen.slug))
 
     @cache
     def counts(values: tuple[int, ...]) -> dict[str, tuple[int, int]]:
@@ -258,8 +240,8 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
 def _sizes_of(mechanism: Mechanism) -> list[str]:
     """Which of n, m, d, k, s its inputs are made of."""
     image = any("height" in entry.axes.split() for entry in mechanism.inputs)
-    words = [word for entry in _inputs(mechanism) for word in entry.axes.split()]
-    used = {"s" if image and word == "width" else SIZE_OF.get(word, "d") for word in words}
+    axes = [word for entry in _inputs(mechanism) for word in entry.axes.split()]
+    used = {"s" if image and word == "width" else SIZE_OF.get(word, "d") for word in axes}
     used |= {"k"} if "size" in mechanism.options else set()
     return [name for name in NODES if name in used]
 
@@ -295,16 +277,18 @@ def _counts(
 def _notes(
     mechanism: Mechanism, names: list[str], products: Polynomial, heads: int, hidden: int, depthwise: bool
 ) -> list[str]:
-    words = WORDS["growth"]["notes"]
-    notes = ["; ".join(f"{name}: {WORDS['growth']['meanings'][name]}" for name in names) + "."]
+    meanings = words("growth/meanings")
+    notes = ["; ".join(f"{name}: {meanings[name]}" for name in names) + "."]
     if "heads" in mechanism.options:
         notes.append(f"{heads} heads." if heads > 1 else "1 head.")
     if any("hidden" in entry.axes.split() for entry in mechanism.inputs):
         notes.append(f"The hidden width is {hidden} d.")
-    notes += [words[option] for option in ("padding", "size") if option in mechanism.options]
-    notes += [words["depthwise"]] * depthwise
+    notes += [
+        words(f"growth/options/{option}") for option in ("padding", "size") if option in mechanism.options
+    ]
+    notes += [words("growth/depthwise")] * depthwise
     square, linear = products.coefficient(n=2, d=1), products.coefficient(n=1, d=2)
     if square and linear:
         ratio = Fraction(linear) / Fraction(square)
-        notes.append(words["overtakes"].format(ratio="" if ratio == 1 else f"{ratio} "))
-    return [*notes, words["counted"]]
+        notes.append(words("growth/overtakes", ratio="" if ratio == 1 else f"{ratio} "))
+    return [*notes, words("growth/counted")]

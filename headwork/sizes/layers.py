@@ -11,9 +11,10 @@ from math import prod
 from typing import Any, Literal
 
 from headwork.errors import InputError, TooLarge, check_known
+from headwork.mechanisms.attention import check_heads
 from headwork.mechanisms.convolution import output_length
-from headwork.sizes.counting import MAX_GROUPS, check_heads_divide_width, check_sizes, count_rows
-from headwork.sizes.ledger import WORDS, Ledger, Row, sum_rows
+from headwork.sizes.counting import MAX_GROUPS, check_sizes, count_rows
+from headwork.sizes.ledger import Ledger, Row, sum_rows, words
 
 Size = int | Sequence[int]
 
@@ -48,15 +49,13 @@ def patch_grid(image: Size, patch: int, where: str = "patches") -> tuple[int, in
     check_sizes(where, patch=patch)
     down, across = height // patch, width // patch
     if height % patch or width % patch:
-        padded = f"{-(-height // patch) * patch} x {-(-width // patch) * patch}"
-        cropped = f"crop it to {down * patch} x {across * patch}, " if down and across else ""
+        rest, cropped = (height % patch, width % patch), (down * patch, across * patch)
+        padded = [-(-side // patch) * patch for side in (height, width)]
         shared = [p for p in range(1, min(height, width, 4096) + 1) if height % p == width % p == 0]
         nearest = sorted(sorted(shared, key=lambda p: abs(p - patch))[:3])
-        raise InputError(
-            f"{where}: an image of {height} x {width} (height, width) cannot be cut into squares of {patch}: "
-            f"{height % patch} rows and {width % patch} columns are left over. Either {cropped}pad it to "
-            f"{padded}, or choose a patch size that divides both, such as {', '.join(map(str, nearest))}."
-        )
+        crop = words("patches/crop", cropped=cropped) if all(cropped) else ""
+        values = {"height": height, "width": width, "patch": patch, "rest": rest, "padded": padded}
+        raise InputError(words("patches/rest", where=where, crop=crop, nearest=str(nearest)[1:-1], **values))
     return down, across
 
 
@@ -180,7 +179,7 @@ def _symbolic_convolution(
     'W'
     """
     if not isinstance(inputs, SizeOrLetter) or not isinstance(kernel, SizeOrLetter):
-        raise InputError("convolution: in letters every axis is alike: give one size of input and kernel.")
+        raise InputError(words("convolution/errors/letters"))
     check_sizes(
         "convolution", **{n: v for n, v in (("kernel", kernel), ("stride", stride)) if isinstance(v, int)}
     )
@@ -204,10 +203,7 @@ def _symbolic_convolution(
             for name, (symbol, formula, about) in rows.items()
         ),
         facts={"output size": size},
-        notes=tuple(
-            note.format(inputs=inputs, kernel=kernel, stride=stride, padding=padding)
-            for note in WORDS["letters"].values()
-        ),
+        notes=tuple(words("letters", inputs=inputs, kernel=kernel, stride=stride, padding=padding).values()),
     )
 
 
@@ -230,10 +226,7 @@ def _channels_and_lengths(inputs: Size, channels: int | None) -> tuple[int, tupl
     if len(lengths) in AXES:
         return 1 if channels is None else channels, lengths
     more = f" and channels {channels} besides" if channels is not None else ""
-    raise InputError(
-        f"convolution: the input has {len(lengths)} sizes{more}. Give the length of a signal (9), height x "
-        "width (28x28), or channels x height x width (3x256x256); give the channels of a signal separately."
-    )
+    raise InputError(words("convolution/errors/input", count=len(lengths), more=more))
 
 
 AXES: dict[int, tuple[str, ...]] = {1: ("position",), 2: ("height", "width")}
@@ -242,10 +235,7 @@ TAPS: dict[int, tuple[str, ...]] = {1: ("tap",), 2: ("kernel_height", "kernel_wi
 
 def _check(lengths: tuple[int, ...], kernels: tuple[int, ...], padding: int, **counts: int) -> None:
     if len(kernels) != len(lengths):
-        raise InputError(
-            f"convolution: the kernel has {len(kernels)} sizes, the input {len(lengths)}. "
-            "Give one for all axes, or one for each."
-        )
+        raise InputError(words("convolution/errors/kernel", kernel=len(kernels), inputs=len(lengths)))
     for axis, length, k in zip(AXES[len(lengths)], lengths, kernels, strict=True):
         kernel = f"kernel_along_the_{axis}" if len(lengths) > 1 else "kernel"
         check_sizes("convolution", **{axis: length, kernel: k})
@@ -254,11 +244,8 @@ def _check(lengths: tuple[int, ...], kernels: tuple[int, ...], padding: int, **c
     groups = counts["groups"]
     for name in ("channels", "filters"):
         if remainder := counts[name] % groups:
-            raise InputError(
-                f"convolution: {groups} groups do not divide {counts[name]} {name} (remainder {remainder}). "
-                "Choose a number of groups that divides both "
-                f"channels ({counts['channels']}) and filters ({counts['filters']})."
-            )
+            several = {"name": name, "count": counts[name], "remainder": remainder}
+            raise InputError(words("convolution/errors/groups", **several, **counts))
     if groups > MAX_GROUPS:
         raise TooLarge(f"convolution: {groups:,} groups; at most {MAX_GROUPS:,} are counted.")
 
@@ -266,12 +253,12 @@ def _check(lengths: tuple[int, ...], kernels: tuple[int, ...], padding: int, **c
 def _notes(
     lengths: tuple[int, ...], kernels: tuple[int, ...], outputs: list[int], stride: int, padding: int
 ) -> list[str]:
-    notes, words = [], WORDS["convolution"]
+    notes = []
     for axis, n, k, out in zip(AXES[len(lengths)], lengths, kernels, outputs, strict=True):
         notes.append(f"output {axis}: floor(({n} + 2*{padding} - {k})/{stride}) + 1 = {out}.")
         if (remainder := (n + 2 * padding - k) % stride - padding) > 0:
-            notes.append(words["skipped"].format(axis=axis, rest=remainder, length=n))
-    return [*notes, words["correlation"], *([words["padding"]] if padding else [])]
+            notes.append(words("convolution/skipped", axis=axis, rest=remainder, length=n))
+    return [*notes, words("convolution/correlation"), *([words("convolution/padding")] if padding else [])]
 
 
 TokensAs = Literal["rows", "columns"]
@@ -303,11 +290,10 @@ def attention_ledger(
     given = {name: size for name, size in (("batch", batch), ("memory", memory)) if size is not None}
     check_sizes("attention", tokens=tokens, width=width, **given)
     if heads is not None:
-        check_heads_divide_width("attention", width, heads)
+        check_sizes("attention", heads=heads)
+        check_heads("attention", width, heads)
     elif biases:
-        raise InputError(
-            "attention: plain attention has no biases. Give the number of heads (1 will do) to count them."
-        )
+        raise InputError(words("attention/errors/biases"))
     check_known("tokens_as", tokens_as, ("rows", "columns"))
     sizes = {"token": tokens, "key": memory or tokens}
     sizes |= dict.fromkeys(("width", "key_width", "value_width", "joined_width"), width)
@@ -321,8 +307,6 @@ def attention_ledger(
     counted = count_rows(slug, sizes, batch=batch, columns=columns, **options)
     rows = [_describe(row, columns) for row in counted]
     notes = {"biases": biases, "no_biases": heads is not None and not biases, "columns": columns}
-    words = WORDS["attention"]
-    warning = words["warning"].format(features=[width, width], tokens=[tokens, tokens])
     per_head = f", {heads} heads of {width // heads}" if heads else ""
     return Ledger(
         title=f"{slug}: {tokens} tokens of width {width}{per_head}"
@@ -333,19 +317,19 @@ def attention_ledger(
             **({} if heads is None else {"heads": heads, "width of a head": width // heads}),
             "parameters": sum_rows("total", rows).parameters or 0,
         },
-        notes=tuple(words[name] for name, applies in notes.items() if applies),
-        warnings=(warning,) if columns else (),
+        notes=tuple(words(f"attention/notes/{name}") for name, applies in notes.items() if applies),
+        warnings=(words("attention/warning", features=[width] * 2, tokens=[tokens] * 2),) if columns else (),
         summed=True,
     )
 
 
 def _describe(row: Row, columns: bool) -> Row:
     """A row with its description, in the layout asked for: with tokens as columns the token axis is last."""
-    row = replace(row, about=WORDS["attention"]["about"].get(row.name, ""))
+    row = replace(row, about=words("attention/about").get(row.name, ""))
     if not columns or row.shape is None or row.parameters is not None:
         return row
-    words, shape = row.axes.split(), row.shape
+    axes, shape = row.axes.split(), row.shape
     # One column per query: in scores and weights the keys run down.
     last_axes = ("query",) if row.name in ("scores", "weights") else TOKEN_AXES
-    order = sorted(range(len(words)), key=lambda axis: words[axis] in last_axes)
-    return replace(row, shape=tuple(shape[i] for i in order), axes=" ".join(words[i] for i in order))
+    order = sorted(range(len(axes)), key=lambda axis: axes[axis] in last_axes)
+    return replace(row, shape=tuple(shape[i] for i in order), axes=" ".join(axes[i] for i in order))

@@ -12,10 +12,10 @@ from typing import Any
 
 from headwork.documents import Document, Formula, Note, Renderable, Table
 from headwork.errors import unknown_name
-from headwork.files import load_package_toml
+from headwork.files import load_words
 from headwork.sizes.polynomial import Polynomial
 
-WORDS = load_package_toml(__file__, "words.toml")
+words = load_words(__file__)
 Count = int | Polynomial
 Fact = Count | str | tuple[int, ...]
 

@@ -26,8 +26,7 @@ from headwork.checkpoint_files import (
 from headwork.data.fetching import Log
 from headwork.errors import HeadworkError, InputError
 from headwork.files import parse_json, read_bytes, refuse_links
-from headwork.training import schemas
-from headwork.training.schemas import check_metrics, check_schema
+from headwork.training.schemas import check_metrics, check_schema, words
 
 if TYPE_CHECKING:
     import torch
@@ -70,7 +69,7 @@ def restore_optimiser(files: Files, where: Path, optimiser: torch.optim.Optimize
 def read_state(files: Files, where: Path) -> dict[str, Any]:
     """What a checkpoint holds besides tensors."""
     state: dict[str, Any] = parse_json(files[STATE], where / STATE, max_bytes=MAX_STATE)
-    check_schema(state, schemas.STATE, where / STATE)
+    check_schema(state, "state", where / STATE)
     check_metrics(state["metrics"], where / STATE)
     return state
 
@@ -111,10 +110,7 @@ def latest(run_folder: Path, log: Log, *, repair: bool = False) -> tuple[Path, F
             moved = f" It is now {set_aside(newest).name}." if repair else ""
             log(f"! the checkpoint of step {step_of(newest):,} is damaged and not used: {error}{moved}")
     if damaged:
-        raise InputError(
-            f"{run_folder}: none of its {len(damaged)} checkpoints is intact (see above). "
-            "Train again into another folder."
-        )
+        raise InputError(words("folder/no_checkpoint", folder=run_folder, count=len(damaged)))
     return None
 
 
@@ -153,12 +149,10 @@ def save_error(error: InputError, run_folder: Path, step: int, world_size: int) 
     """Why a step was not saved, in one line, and what is left."""
     reason = str(error).rpartition(": ")[2].split(". ")[0]
     kept = step_folders(run_folder)
-    last = (
-        f"The last good checkpoint is step {step_of(kept[-1]):,}, untouched" if kept else "There is none yet"
-    )
+    last = words("save/last", step=step_of(kept[-1])) if kept else words("save/none")
+    command = resume_command(run_folder, world_size)
     return InputError(
-        f"{run_folder}: step {step:,} cannot be saved: {reason}. {last}. "
-        f"Fix that, then resume with: {resume_command(run_folder, world_size)}"
+        words("save/failed", folder=run_folder, step=step, reason=reason, last=last, command=command)
     )
 
 

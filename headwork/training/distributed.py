@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from headwork.errors import HeadworkError
 from headwork.training.checkpoints import Files
+from headwork.training.schemas import words
 
 LOST_PEER_WORDS = ("gloo", "Gloo", "NCCL", "Connection")  # words of torch's errors when a peer is gone
 
@@ -98,9 +99,7 @@ def process_group() -> Iterator[ProcessGroup]:
         yield ProcessGroup(rank, world_size, device, restarts > 0)
     except RuntimeError as error:
         if any(word in str(error) for word in LOST_PEER_WORDS):
-            raise HeadworkError(
-                f"process {rank}: another process went away. torchrun restarts all, or ends."
-            ) from None
+            raise HeadworkError(words("run/lost_peer", rank=rank)) from None
         raise
     finally:
         distributed.destroy_process_group()

@@ -31,6 +31,7 @@ from headwork.training.optimisers import build_optimiser
 from headwork.training.preparation import PreparedRun
 from headwork.training.progress import Progress
 from headwork.training.recipes import run_to_json
+from headwork.training.schemas import words
 from headwork.training.seeds import DROPOUT_STREAM, derive_seed
 
 METRICS_INTERVAL = 50  # steps between two lines in metrics.jsonl
@@ -120,12 +121,9 @@ class Trainer:
     def _diverged(self, loss: float, norm: float, indices: Indices, step: int) -> None:
         epoch, number = divmod(step, self.steps_per_epoch)
         examples = " ".join(map(str, indices[:8])) + (" ..." if len(indices) > 8 else "")
-        raise DivergedError(
-            f"the loss is {loss:g} and the gradient's norm {norm:g} at step {step:,}: batch {number} of "
-            f"epoch {epoch + 1}, training examples {examples}. That step changed nothing. Look at those "
-            "examples, or train again, into another --out, with learning_rate below "
-            f"{self.run.learning_rate:g}."
-        )
+        where = {"step": step, "batch": number, "epoch": epoch + 1, "examples": examples}
+        rate = self.run.learning_rate
+        raise DivergedError(words("run/diverged", loss=loss, norm=norm, rate=rate, **where))
 
     def save(self, folder: Path, state: TrainState) -> None:
         """Write the checkpoint of a step into the folder of the run."""

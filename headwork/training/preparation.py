@@ -28,6 +28,7 @@ from headwork.training.initialisation import (
 )
 from headwork.training.recipes import RunConfig, TextRunConfig, VisionRunConfig
 from headwork.training.run_folders import DataInfo, load_data
+from headwork.training.schemas import words
 from headwork.training.seeds import INITIALISATION_STREAM, derive_seed
 
 Data = Images | Texts
@@ -93,10 +94,7 @@ def _absolute_path(name: str) -> str:
 def _prepare_images(run: VisionRunConfig, data: Images, log: Log) -> PreparedRun:
     height, width = data.size
     if height != width:
-        raise InputError(
-            f"{data.name}: images of {height} x {width} (height, width). The models take square ones: "
-            "scale the images of a folder with --set image_size=32, or crop those of an .npz to squares."
-        )
+        raise InputError(words("prepare/not_square", name=data.name, height=height, width=width))
     info = _data_info(data, channels=data.channels, size=height, mean=data.mean, std=data.std)
     config = replace(run.model, image_size=height, channels=data.channels, classes=len(data.classes))
     run = replace(run, model=config)
@@ -160,10 +158,8 @@ def _load_encoder(run: TextRunConfig, log: Log) -> tuple[TextEncoder, Path]:
         raise unknown_name("encoder (and no such folder)", run.encoder, known)
     encoder = from_transformers(folder)
     if not isinstance(encoder, TextEncoder):
-        raise InputError(
-            f"--encoder {run.encoder}: a {type(encoder).__name__}. Expected an encoder of texts."
-        )
-    if run.max_length > encoder.config.max_length:
-        most = encoder.config.max_length
-        raise InputError(f"max_length {run.max_length}: the encoder has positions for {most} tokens only.")
+        raise InputError(words("prepare/encoder", name=run.encoder, kind=type(encoder).__name__))
+    most = encoder.config.max_length
+    if run.max_length > most:
+        raise InputError(words("prepare/length", length=run.max_length, most=most))
     return encoder, folder

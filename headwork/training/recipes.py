@@ -18,6 +18,7 @@ from headwork.mechanisms.configs import VisionTransformerConfig, bounded, curren
 from headwork.mechanisms.definitions import classifier_config, classifier_configs
 from headwork.mechanisms.images import CELL_KINDS
 from headwork.numbers.options import read_option
+from headwork.training.schemas import words
 
 FORMAT = "headwork run 1"
 ImageModel = VisionTransformerConfig | configs.ConvolutionalConfig | configs.RecurrentConfig
@@ -88,9 +89,7 @@ class RunConfig(metaclass=configs.ConfigMeta):
         model = getattr(self, "model", None)
         of_blocks = getattr(model, "encoder", "transformer") == "transformer"
         if self.optimiser == "muon" and not (isinstance(model, configs.TransformerConfig) and of_blocks):
-            raise InputError(
-                "run: optimiser is muon, which is for the blocks of a transformer. Take optimiser=adamw."
-            )
+            raise InputError(words("recipe/muon"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,10 +111,7 @@ class VisionRunConfig(RunConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.initialisation == "convolution" and not isinstance(self.model, VisionTransformerConfig):
-            raise InputError(
-                "run: initialisation is convolution, but only a vision transformer has heads. "
-                "Take initialisation=random."
-            )
+            raise InputError(words("recipe/convolution"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +131,7 @@ class TextRunConfig(RunConfig):
         if self.columns is not None and (
             not isinstance(self.columns, tuple) or [type(name) for name in self.columns] != [str, str]
         ):
-            raise InputError(f"run: columns is {self.columns!r}. Expected two names, of text and label.")
+            raise InputError(words("recipe/columns", columns=self.columns))
 
 
 def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: Any) -> VisionRunConfig:
@@ -184,9 +180,7 @@ def text(
     """
     if encoder and (ngrams or model != "transformer"):
         other = "--ngrams" if ngrams else f"--model {model}"
-        raise InputError(
-            f"{other} with --encoder {encoder}: a pretrained encoder is the model. Leave one out."
-        )
+        raise InputError(words("recipe/encoder", other=other, encoder=encoder))
     recipe: dict[str, Any] = {"learning_rate": 1e-3, "epochs": 4, "batch_size": 32, "label_smoothing": 0.0}
     sizes = {"vocabulary": 8000, "width": 128, "hidden": 256, "heads": 4, "depth": 2, "dropout": 0.1}
     bidirectional = model in CELL_KINDS
@@ -257,10 +251,8 @@ def _check_settable(run: RunConfig, path: str) -> None:
     if path not in settable(run):
         raise unknown_name("field to --set", path, settable(run))
     if encoder and path.startswith("model.") and path not in SETTABLE_WITH_ENCODER:
-        raise InputError(
-            f"--set {path}: the pretrained encoder '{encoder}' decides that. "
-            f"These can be set: {', '.join(sorted(SETTABLE_WITH_ENCODER))}."
-        )
+        known = ", ".join(sorted(SETTABLE_WITH_ENCODER))
+        raise InputError(words("recipe/decided", path=path, encoder=encoder, known=known))
 
 
 # --- as JSON ------------------------------------------------------------------------------------

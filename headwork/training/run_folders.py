@@ -30,9 +30,9 @@ from headwork.loading.model import check_parameters
 from headwork.mechanisms.configs import known_fields
 from headwork.mechanisms.definitions import classifier_definition
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES
-from headwork.training import checkpoints, schemas
+from headwork.training import checkpoints
 from headwork.training.recipes import RunConfig, TextRunConfig, read_run, run_to_json
-from headwork.training.schemas import check_metrics, check_schema
+from headwork.training.schemas import check_metrics, check_schema, words
 
 if TYPE_CHECKING:
     from headwork.models import Model
@@ -64,7 +64,7 @@ class DataInfo:
     @classmethod
     def read(cls, data: Any, where: str | Path) -> DataInfo:
         """The content of a data.json."""
-        check_schema(data, schemas.DATA, where)
+        check_schema(data, "data", where)
         given: Any = {
             name: tuple(part) if isinstance(part, list) else part
             for name, part in known_fields(cls, data, f"field of {where}").items()
@@ -103,7 +103,7 @@ class Result:
         if not (path / RESULT).exists():
             raise InputError(f"{path}: not finished yet. Resume with: headwork resume {path}")
         record, where = parse_json(_read_file(path, RESULT), path / RESULT), path / RESULT
-        check_schema(record, schemas.RESULT, where)
+        check_schema(record, "result", where)
         classes, count = len(load_data_info(path).classes), record["test"]["count"]
         if {len(record["confusion"]), *map(len, record["confusion"])} != {classes}:
             raise InputError(f"{where}: confusion is not of {classes} classes, as {DATA} is.")
@@ -122,8 +122,7 @@ def check_run_folder(folder: str | Path) -> Path:
     """The folder of a run as a path, or an error that says why it is none."""
     path, hint = Path(folder), "Give the folder that headwork train wrote"
     if not path.is_dir():
-        packaged = ", ".join(PACKAGED_NAMES)
-        raise InputError(f"{path}: no such run. {hint}, such as runs/v10; to read one: {packaged}.")
+        raise InputError(words("read/no_run", path=path, hint=hint, packaged=", ".join(PACKAGED_NAMES)))
     if not (path / CONFIG).exists():
         raise InputError(f"{path}: not a run, for it holds no {CONFIG}. {hint}.")
     return path
@@ -147,10 +146,7 @@ def load_run(folder: str | Path) -> RunConfig:
         saved = read_run(json.dumps(state["config"]), where)
         before, now = (json.loads(run_to_json(one)) for one in (saved, run))
         if names := [name for name in now if now[name] != before.get(name)]:
-            raise InputError(
-                f"{where}: changed since the checkpoint was written ({', '.join(names)}), so it would be "
-                "another run. Undo the change, or train a new run with --set."
-            )
+            raise InputError(words("read/config", where=where, names=", ".join(names)))
     return run
 
 
@@ -160,9 +156,7 @@ def load_metrics(folder: str | Path) -> list[dict[str, Any]]:
     if state := checkpoints.unfinished_state(path):
         return list(state["metrics"])
     if not (path / METRICS).exists():
-        raise InputError(
-            f"{path}: no {METRICS} yet: no epoch is finished. Resume with: headwork resume {path}"
-        )
+        raise InputError(words("read/no_metrics", path=path, name=METRICS))
     data = _read_file(path, METRICS)
     if (count := data.count(b"\n")) > MAX_METRICS:
         raise InputError(f"{path / METRICS}: {count:,} lines; at most {MAX_METRICS:,} are read.")
@@ -177,19 +171,14 @@ def load_data_info(folder: str | Path) -> DataInfo:
     info = DataInfo.read(parse_json(_read_file(path, DATA), path / DATA), path / DATA)
     state = checkpoints.unfinished_state(path)
     if state and DataInfo.read(state["facts"], path / DATA) != info:
-        raise InputError(
-            f"{path / DATA}: damaged or changed since the checkpoint was written. Undo the change."
-        )
+        raise InputError(words("read/data", path=path / DATA))
     return info
 
 
 def load_data(run: Any, *, log: Log = to_stderr) -> Images | Texts:
     """The data that a run names, split as it says."""
     if run.data == IN_MEMORY:
-        raise InputError(
-            "the run's data was given in memory (Classifier.fit), so it cannot be loaded again. "
-            "Use what holds that data: fit, predict and score; or evaluate with --data FILE."
-        )
+        raise InputError(words("read/in_memory"))
     options: dict[str, Any] = {"seed": run.seed, "validation": run.validation, "log": log}
     if isinstance(run, TextRunConfig):
         return load_texts(run.data, columns=run.columns, **options)
@@ -200,9 +189,7 @@ def load_tokenizer(path: Path) -> bytes:
     """The tokenizer that a run of texts began with."""
     data, expected = _read_file(path, TOKENIZER), load_data_info(path).tokenizer
     if expected and hashlib.sha256(data).hexdigest() != expected:
-        raise InputError(
-            f"{path / TOKENIZER}: damaged or changed: it is not the tokenizer that the run began with."
-        )
+        raise InputError(words("resume/tokenizer", path=path / TOKENIZER))
     return data
 
 
@@ -266,9 +253,7 @@ def saved_model(folder: str | Path, *, log: Log = to_stderr) -> SavedModel:
     checkpoint = checkpoints.latest(path, log)
     if checkpoint is None:
         if (path / RESULT).exists():
-            raise InputError(
-                f"{path}: only the figures of this run are kept here, not its model. Train it again."
-            )
+            raise InputError(words("read/figures_only", path=path))
         raise InputError(f"{path}: nothing was trained yet. Resume with: headwork resume {path}")
     state = "has lost its model" if (path / RESULT).exists() else "is not finished"
     log(f"! {path} {state}: this is its model at step {checkpoints.step_of(checkpoint[0]):,}.")
@@ -280,7 +265,7 @@ def _check_fits_data(saved: SavedModel, path: Path) -> SavedModel:
     info, model = load_data_info(path), load_run(path).model  # type: ignore[attr-defined]
     for name, ours in vars(model).items():
         if name != "backend" and (actual := getattr(saved.config, name, None)) != ours:
-            raise InputError(f"{path / CONFIG}: {name} of the model is {ours}, but the model has {actual}.")
+            raise InputError(words("read/model", path=path / CONFIG, name=name, ours=ours, actual=actual))
     sizes = {"classes": len(info.classes), "image_size": info.size, "channels": info.channels}
     for name, size in sizes.items():
         if (actual := getattr(saved.config, name, size)) != size:

@@ -30,6 +30,7 @@ from headwork.training.preparation import Data, PreparedRun, prepare
 from headwork.training.progress import Progress, format_duration, quiet
 from headwork.training.recipes import RunConfig, TextRunConfig, read_run, run_to_json
 from headwork.training.run_folders import CONFIG, DATA, METRICS, MODEL, RESULT, TOKENIZER, DataInfo, Result
+from headwork.training.schemas import words
 
 MAX_CHARACTERS = 600  # of a text among the mistakes
 
@@ -159,10 +160,8 @@ def run_to_end(
             finished = train_loop(trainer, state, save=save, stop=lambda: bool(signals), progress=progress)
         except DivergedError as error:
             last = checkpoints.step_folders(folder)[-1:]
-            kept = (
-                f" The last good checkpoint, step {checkpoints.step_of(last[0]):,}, is kept." if last else ""
-            )
-            raise DivergedError(f"{error}{kept}") from None
+            kept = words("run/kept", step=checkpoints.step_of(last[0])) if last else ""
+            raise DivergedError(f"{error} {kept}".rstrip()) from None
         except Exception:
             if not signals:
                 raise
@@ -172,7 +171,7 @@ def run_to_end(
             progress.clear()
         if not finished:
             command = checkpoints.resume_command(folder, processes.world_size)
-            message = f"stopped and saved at step {state.step:,} of {total:,}. Resume with: {command}"
+            message = words("run/stopped", step=state.step, total=total, command=command)
             # Once is enough: the other processes end in silence.
             code = 128 + (signals[0] if signals else signal.SIGTERM)
             raise InterruptedRunError(message if processes.is_main else "", code)
@@ -210,34 +209,28 @@ def _finish(trainer: Trainer, state: TrainState, folder: Path, log: Log) -> Resu
     listed = manifest({**files, RESULT: result})
     for name, content in {**files, MANIFEST: listed, RESULT: result}.items():
         write_atomic(folder / name, content)
-    log(
-        f"test accuracy {evaluation.accuracy:.2%} of {len(evaluation.labels):,}, after {state.step:,} steps "
-        f"in {format_duration(state.seconds)}."
-    )
+    about = {"accuracy": evaluation.accuracy, "count": len(evaluation.labels), "steps": state.step}
+    log(words("run/finished", duration=format_duration(state.seconds), **about))
     if baseline_result is not None:
         log(f"{baseline_result['name']}, on the same texts: {baseline_result['accuracy']:.2%}")
     return Result(folder, record, state.metrics, data)
 
 
 def _describe(trainer: Trainer, folder: Path, state: TrainState) -> str:
-    info, run, total = trainer.prepared.info, trainer.run, trainer.total_steps
-    steps = f"from step {state.step:,} of {total:,}" if state.step else f"in {total:,} steps"
-    many = f", {trainer.processes.world_size} processes" if trainer.processes.world_size > 1 else ""
-    return (
-        f"{folder}: {type(trainer.model).__name__}, {trainer.model.parameter_count:,} parameters, "
-        f"on {info.name} ({info.counts['training']:,} to train on, {info.counts['validation']:,} to "
-        "validate): "
-        f"{run.epochs} epoch{'s' if run.epochs > 1 else ''} {steps}, batches of {run.batch_size}{many}"
-    )
+    run, total, count = trainer.run, trainer.total_steps, trainer.processes.world_size
+    values = {"folder": folder, "kind": type(trainer.model).__name__, "info": trainer.prepared.info}
+    values |= {"parameters": trainer.model.parameter_count, "batch_size": run.batch_size}
+    values["epochs"] = f"{run.epochs} epoch{'s' if run.epochs > 1 else ''}"
+    values["steps"] = f"from step {state.step:,} of {total:,}" if state.step else f"in {total:,} steps"
+    values["processes"] = f", {count} processes" if count > 1 else ""
+    return str(words("run/starts", **values))
 
 
 def _check_finite(model: Model, state: TrainState, folder: Path) -> None:
     """A checkpoint of parameters that are not finite would push out the good ones."""
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
-            raise DivergedError(
-                f"{name} is not finite after step {state.step:,}, so {folder} keeps its earlier checkpoints."
-            )
+            raise DivergedError(words("run/not_finite", name=name, step=state.step, folder=folder))
 
 
 def _start_files(prepared: PreparedRun) -> dict[str, bytes]:
@@ -263,11 +256,9 @@ def _rebuild_model(folder: Path, processes: ProcessGroup, log: Log) -> None:
             with lock_folder(folder, processes):
                 aside = checkpoints.set_aside(folder / MODEL).name if there else "missing"
                 torch_model(run_folders.saved_checkpoint(folder, *checkpoint)).save_pretrained(folder / MODEL)
-            log(f"! {folder / MODEL} was damaged ({aside}): rebuilt from the checkpoint of step {steps:,}.")
+            log(words("folder/rebuilt", model=folder / MODEL, aside=aside, step=steps))
         elif there:
-            raise InputError(
-                f"{error} This finished run has no checkpoint of its last step to rebuild its model from."
-            ) from None
+            raise InputError(f"{error} {words('folder/not_rebuilt')}") from None
 
 
 @contextmanager
@@ -321,14 +312,12 @@ def lock_folder(folder: Path, processes: ProcessGroup) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            f"cannot write {folder}: {error.strerror}. Choose another folder with --out."
-        ) from None
+        raise InputError(words("folder/read_only", folder=folder, reason=error.strerror)) from None
     with open_file(folder / ".lock", max_bytes=None, root=folder, lock=True) as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise InputError(f"{folder}: another process trains in it. Wait for it, or stop it.") from None
+            raise InputError(words("folder/locked", folder=folder)) from None
         yield
 
 
@@ -338,13 +327,11 @@ def check_new_folder(folder: Path, world_size: int) -> None:
         kept = checkpoints.step_folders(folder)
         step = f" (step {checkpoints.step_of(kept[-1]):,})" if kept else ""
         command = checkpoints.resume_command(folder, world_size)
-        raise InputError(
-            f"{folder} holds a run already{step}. Resume with: {command}, or choose another --out."
-        )
+        raise InputError(words("folder/taken", folder=folder, step=step, command=command))
     if folder.is_file():
         raise InputError(f"{folder} is a file. Choose a folder with --out.")
     if folder.exists() and any(not path.name.startswith(".") for path in folder.iterdir()):
-        raise InputError(f"{folder} is not empty and holds no run. Choose another folder with --out.")
+        raise InputError(words("folder/not_empty", folder=folder))
 
 
 def check_same_setup(
@@ -352,34 +339,19 @@ def check_same_setup(
 ) -> None:
     """The checkpoint is of as many processes; what else may change the bits is told."""
     if state["processes"] != processes.world_size:
-        counts = f"{state['processes']} process(es), now there are {processes.world_size}"
+        counts = {"before": state["processes"], "now": processes.world_size}
         if not other_processes:
-            raise InputError(
-                f"{folder}: trained so far by {counts}. Sums would be rounded, and dropout drawn, in another "
-                "order, so the run would no longer be the uninterrupted one. Start as many, or accept it "
-                "with --other-processes."
-            )
-        log(f"! trained so far by {counts}: from here on the run is no longer reproducible to the bit.")
+            raise InputError(words("resume/processes", folder=folder, **counts))
+        log(words("resume/other_processes", **counts))
     threads = threads or torch.get_num_threads()
     if state["threads"] != threads:
-        log(
-            f"! trained so far with {state['threads']} threads, now with {threads}: sums may be rounded "
-            f"differently. For the same bits set OMP_NUM_THREADS={state['threads']}."
-        )
+        log(words("resume/threads", before=state["threads"], now=threads))
     if state["torch"] != torch.__version__:
-        log(
-            f"! trained so far with torch {state['torch']}, now with {torch.__version__}: the last bits may "
-            "differ."
-        )
+        log(words("resume/torch", before=state["torch"], now=torch.__version__))
 
 
 def check_data(folder: Path, before: DataInfo, now: DataInfo) -> None:
     if before.digest != now.digest:
-        raise InputError(
-            f"{folder}: the data '{now.name}' is not what the run was trained on (its digest differs). "
-            "Restore the same files, or train a new run."
-        )
+        raise InputError(words("resume/data", folder=folder, name=now.name))
     if before.tokenizer != now.tokenizer:
-        raise InputError(
-            f"{folder / TOKENIZER}: damaged or changed: it is not the tokenizer that the run began with."
-        )
+        raise InputError(words("resume/tokenizer", path=folder / TOKENIZER))

@@ -1,71 +1,55 @@
 """What the files of a run hold, checked whenever one is read: anybody may have edited it.
 
-A schema is a type, the limits of a number (whole where they are), a list of one schema, or a table of
-schemas. A name with a question mark may be missing; further names are left alone.
+The schemas stand in ``schemas.toml``, which says how they are written.
 """
 
 from pathlib import Path
 from typing import Any
 
 from headwork.errors import InputError, truncate
+from headwork.files import load_package_toml, load_words
 
 LONGEST_TEXT = 10_000
-WORDS = {str: "text, not too long", bool: "true or false", dict: "a table", list: "a list"}
-WHOLE, POSITIVE, NUMBER, FRACTION = (0, 2**53), (1, 2**53), (-1e12, 1e12), (0.0, 1.0)
-MEASURED = {"loss": NUMBER, "accuracy": FRACTION}
-LINE = {"step": WHOLE, "epoch?": NUMBER, "training?": MEASURED, "ended?": bool}
-EPOCH = {"step": WHOLE, "epoch": NUMBER, "seconds": NUMBER, "training": MEASURED, "validation?": MEASURED}
-DATA: dict[str, Any] = {
-    "name": str,
-    "classes": [str],
-    "digest": str,
-    "counts": {"training": WHOLE, "validation": WHOLE},
-}
-DATA |= {"notes?": [str], "tokenizer?": str, "channels?": (0, 3), "size?": (0, 4096)}
-DATA |= {"mean?": [NUMBER], "std?": [(0.0, 1e12)]}
-MISTAKE = {"place": WHOLE, "label": WHOLE, "said": WHOLE, "probability": FRACTION, "text?": str}
-BIN = {"from": FRACTION, "to": FRACTION, "count": POSITIVE, "confidence": FRACTION, "accuracy": FRACTION}
-RESULT: dict[str, Any] = {
-    "test": {**MEASURED, "count": POSITIVE},
-    "validation?": MEASURED,
-    "confusion": [[WHOLE]],
-}
-RESULT |= {"steps": WHOLE, "seconds": NUMBER, "parameters": WHOLE, "threads": WHOLE, "mistakes": [MISTAKE]}
-RESULT |= {"calibration?": [BIN], "baseline?": {"name": str, "accuracy": FRACTION}}
-STATE = {"step": WHOLE, "seconds": NUMBER, "loss": NUMBER, "correct": NUMBER, "seen": WHOLE, "torch": str}
-STATE |= {"config": dict, "facts": DATA, "processes": POSITIVE, "threads": POSITIVE, "metrics": [dict]}
+words = load_words(__file__)
+SCHEMAS = load_package_toml(__file__, "schemas.toml")
+LIMITS: dict[str, list[float]] = SCHEMAS.pop("limits")
+TYPES = {"text": str, "truth": bool, "table": dict, "list": list}
+TYPE_WORDS = {str: "text, not too long", bool: "true or false", dict: "a table", list: "a list"}
 
 
 def check_schema(value: Any, schema: Any, where: str | Path) -> None:
     """Refuse what does not fit this schema, by its place.
 
-    >>> check_schema({"loss": 1, "accuracy": 2}, MEASURED, "result.json: test")
+    >>> check_schema({"loss": 1, "accuracy": 2}, "measured", "result.json: test")
     Traceback (most recent call last):
     headwork.errors.InputError: result.json: test: accuracy is 2. Expected a number from 0.0 to 1.0.
     """
-    if isinstance(schema, dict) and isinstance(value, dict):
-        for name, inner in schema.items():
+    if isinstance(schema, list):
+        check_schema(value, "list", where)
+        for part in value:
+            check_schema(part, schema[0], where)
+    elif schema in SCHEMAS:
+        check_schema(value, "table", where)
+        for name, inner in SCHEMAS[schema].items():
             plain = name.removesuffix("?")
             if value.get(plain) is not None or plain == name:
                 check_schema(value.get(plain), inner, f"{where}: {plain}")
-    elif isinstance(schema, list) and isinstance(value, list):
-        for part in value:
-            check_schema(part, schema[0], where)
-    elif isinstance(schema, tuple):
-        if type(value) not in (int, type(schema[0])) or not schema[0] <= value <= schema[1]:
-            raise _schema_error(value, f"a number from {schema[0]} to {schema[1]}", where)
-    elif type(value) is not schema or (schema is str and len(value) > LONGEST_TEXT):
-        raise _schema_error(value, WORDS[schema if isinstance(schema, type) else type(schema)], where)
+    elif schema in LIMITS:
+        low, high = LIMITS[schema]
+        if type(value) not in (int, type(low)) or not low <= value <= high:
+            raise _schema_error(value, f"a number from {low} to {high}", where)
+    elif type(value) is not TYPES[schema] or (schema == "text" and len(str(value)) > LONGEST_TEXT):
+        raise _schema_error(value, TYPE_WORDS[TYPES[schema]], where)
 
 
 def _schema_error(value: Any, expected: str, where: str | Path) -> InputError:
-    actual = WORDS[type(value)] if isinstance(value, dict | list) else truncate(repr(value), 60)
+    actual = TYPE_WORDS[type(value)] if isinstance(value, dict | list) else truncate(repr(value), 60)
     return InputError(f"{where} is {actual}. Expected {expected}.")
 
 
 def check_metrics(lines: list[Any], where: str | Path) -> None:
     """Refuse lines of metrics that no run writes."""
     for line in lines:
-        check_schema(line, LINE, where)
+        check_schema(line, "line", where)
         if line.get("ended"):
-            check_schema(line, EPOCH, where)
+            check_schema(line, "epoch", where)
