@@ -36,7 +36,7 @@ LAZY_MODULES = [
     *("loading", "data"),
     *(f"inspection/{n}.py" for n in ["__init__", "tracing", "model_on_input", "relevance", "model_folders"]),
     *(f"training/{n}.py" for n in ["__init__", "run_folders", "recipes", "checkpoints", "schemas"]),
-    *("training/schemas.toml", "training/words.toml"),
+    *(f"training/{n}.toml" for n in ["recipes", "schemas", "words"]),
 ]
 TRAINED = "training/trained"
 EXCLUDED = ("mechanisms/fused", "mechanisms/native", "lab/server", "lab/packing", "lab/page", "__main__")

@@ -36,10 +36,7 @@ GATE_COUNTS = {"plain": 1, "lstm": 4, "gru": 3}
 
 
 def classifier_head_specs(width: int, classes: int) -> trees.ClassifierHeadParameters:
-    result: trees.ClassifierHeadParameters = spec_tree(
-        trees.ClassifierHeadParameters, width=width, **{"class": classes}
-    )
-    return result
+    return spec_tree(trees.ClassifierHeadParameters, width=width, **{"class": classes})
 
 
 # --- images: the vision transformer -----------------------------------------------------------------

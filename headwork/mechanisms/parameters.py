@@ -9,13 +9,14 @@ each parameter and how a new one is drawn; filled with tensors of any kind it is
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, TypeVar, get_type_hints
 
 from headwork.errors import InputError, format_shape, unknown_name
 from headwork.files import load_words
 from headwork.note import Input
 
 Tensor = Any  # torch.Tensor, HandTensor or ShapeTensor
+Node = TypeVar("Node")
 words = load_words(__file__)
 Draw = Literal["matrix", "flat matrix", "rows", "small", "zeros", "ones"]
 
@@ -153,7 +154,7 @@ class NGramParameters:
     ratios: Tensor = parameter("r", "ngram class", "fixed factors, counted before training")
 
 
-def spec_tree(kind: type, **sizes: int) -> Any:
+def spec_tree(kind: type[Node], **sizes: int) -> Node:
     """A tree of ``Spec`` of that kind, with a size for each axis word.
 
     >>> spec_tree(ClassifierHeadParameters, width=3, **{"class": 2}).bias.shape
@@ -169,7 +170,7 @@ def spec_tree(kind: type, **sizes: int) -> Any:
         draw = entry.metadata.get("draw", "matrix" if len(axes) > 1 else "zeros")
         return Spec(tuple(known[word] for word in axes), draw)
 
-    return kind(**{entry.name: child(entry) for entry in fields(kind)})
+    return kind(**{entry.name: child(entry) for entry in fields(kind)})  # type: ignore[arg-type]
 
 
 # --- what holds of every tree -----------------------------------------------------------------------

@@ -7,7 +7,7 @@ counts. A classifier may add the logits of n-grams (single tokens, pairs and tri
 (wide and deep: Cheng et al. 2016, arXiv 1606.07792).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,37 +33,27 @@ from headwork.mechanisms.normalisation import normalisation_steps
 from headwork.mechanisms.parameters import Spec, spec_tree, subtree
 from headwork.mechanisms.transformer import (
     EMBEDDING,
+    TokenParameters,
     add_positions,
     encoder,
-    encoder_specs,
     key_mask,
-    position_specs,
     position_steps,
     stack_steps,
+    token_specs,
 )
 from headwork.note import Input, Step, steps_of
 
 KERNEL_SIZE = 5  # of a convolution along tokens
 
 
-@dataclass(frozen=True)
-class TextEncoderParameters:
-    embedding: trees.TableParameters = subtree("embedding")
-    positions: trees.TableParameters = subtree("positions")
-    types: trees.TableParameters | None = subtree("types")
-    normalisation: trees.NormalisationParameters | None = subtree("embedding normalisation")
-    transformer: trees.StackParameters = subtree("")
-
-
-def _text_encoder_specs(config: TextEncoderConfig) -> TextEncoderParameters:
-    width = config.width
-    return TextEncoderParameters(
-        spec_tree(trees.TableParameters, row=config.vocabulary, width=width),
-        position_specs(config.positions, config.max_length, width),
-        spec_tree(trees.TableParameters, row=config.token_types, width=width) if config.token_types else None,
-        spec_tree(trees.NormalisationParameters, width=width) if config.embedding_normalisation else None,
-        encoder_specs(config),
-    )
+def _text_encoder_specs(config: TextEncoderConfig) -> TokenParameters:
+    specs = token_specs(config)
+    if config.token_types:
+        types = spec_tree(trees.TableParameters, row=config.token_types, width=config.width)
+        specs = replace(specs, types=types)
+    if config.embedding_normalisation:
+        specs = replace(specs, normalisation=spec_tree(trees.NormalisationParameters, width=config.width))
+    return specs
 
 
 def _text_encoder_steps(config: TextEncoderConfig) -> tuple[Step, ...]:
@@ -86,7 +76,7 @@ def keep_positions(values: Tensor, positions: Tensor | None) -> Tensor:
     check=check_tokens,
 )
 def text_encoder(
-    parameters: TextEncoderParameters,
+    parameters: TokenParameters,
     config: TextEncoderConfig,
     tokens: Tensor,
     mask: Tensor = None,

@@ -19,6 +19,7 @@ from headwork.mechanisms.configs import (
     EncoderDecoderConfig,
     LanguageModelConfig,
     PositionKind,
+    TokensConfig,
     TransformerConfig,
 )
 from headwork.mechanisms.definitions import MASK, TOKENS, VECTORS, check_tokens, check_vectors, model
@@ -46,7 +47,7 @@ def position_specs(kind: PositionKind, count: int, width: int) -> trees.TablePar
 
 
 def stack_specs(kind: type, config: TransformerConfig) -> trees.StackParameters:
-    layer = spec_tree(kind, width=config.width, hidden=config.hidden)
+    layer: Any = spec_tree(kind, width=config.width, hidden=config.hidden)
     last = spec_tree(trees.NormalisationParameters, width=config.width) if config.ends_normalised else None
     return trees.StackParameters((layer,) * config.depth, last)
 
@@ -174,17 +175,21 @@ def key_mask(mask: Tensor | None) -> Tensor | None:
 
 
 @dataclass(frozen=True)
-class LanguageModelParameters:
+class TokenParameters:
+    """Of a stack over the tokens of a vocabulary; types and a first normalisation are BERT's."""
+
     embedding: trees.TableParameters = subtree("embedding")
     positions: trees.TableParameters = subtree("positions")
+    types: trees.TableParameters | None = subtree("types")
+    normalisation: trees.NormalisationParameters | None = subtree("embedding normalisation")
     transformer: trees.StackParameters = subtree("")
 
 
-def _language_model_parameters(config: LanguageModelConfig) -> LanguageModelParameters:
-    return LanguageModelParameters(
-        spec_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
-        position_specs(config.positions, config.max_length, config.width),
-        encoder_specs(config),
+def token_specs(config: TokensConfig) -> TokenParameters:
+    return TokenParameters(
+        embedding=spec_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
+        positions=position_specs(config.positions, config.max_length, config.width),
+        transformer=encoder_specs(config),
     )
 
 
@@ -193,9 +198,9 @@ def _language_model_steps(config: LanguageModelConfig) -> tuple[Step, ...]:
     return (EMBEDDING, *position_steps(), *stack_steps(encoder_steps, config), scores)
 
 
-@model("language", _language_model_parameters, _language_model_steps, TOKENS, check=check_tokens)
+@model("language", token_specs, _language_model_steps, TOKENS, check=check_tokens)
 def language_model(
-    parameters: LanguageModelParameters,
+    parameters: TokenParameters,
     config: LanguageModelConfig,
     tokens: Tensor,
     *,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 from headwork.data.catalog import get_entry
 from headwork.documents import Code, Document
 from headwork.errors import InputError, unknown_name
-from headwork.files import parse_json
+from headwork.files import load_package_toml, parse_json
 from headwork.mechanisms import configs
 from headwork.mechanisms.configs import VisionTransformerConfig, bounded, current_names, known_fields
 from headwork.mechanisms.definitions import classifier_config, classifier_configs
@@ -40,13 +40,8 @@ class Augmentation:
         return bool(self.flip or self.shift or self.erase)
 
 
-# Fields that --set does not set, and why.
-NOT_SETTABLE = {
-    **dict.fromkeys(("model.image_size", "model.channels", "model.classes"), "the data decides that"),
-    **{name: f"give it as --{name} NAME" for name in ("data", "encoder", "model")},
-    "model.max_length": "set max_length, to which each text is cut",
-    "augmentation": "set its fields, such as augmentation.shift=2",
-}
+RECIPES = load_package_toml(__file__, "recipes.toml")
+NOT_SETTABLE: dict[str, str] = words("not_settable")  # fields that --set does not set, and why
 # What a pretrained encoder leaves open.
 SETTABLE_WITH_ENCODER = {"model.dropout", "model.pooling", "model.backend"}
 
@@ -143,28 +138,13 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
     """
     entry = get_entry(data)
     data = entry.name if entry else data
-    small = data == "digits"
-    sizes: dict[str, int] = {"image_size": 8} if small else {}
-    sizes |= {"transformer": {"patch_size": 2}, "cnn": {"depth": 2}}.get(model, {}) if small else {}
-    recipe: dict[str, Any] = {"compiled": False}
-    # On 8 x 8 images compiling takes longer than training.
-    backend = "native" if model == "transformer" and not small else "fused"
-    recipe["model"] = classifier_config("vision", model, backend=backend, **sizes)
-    if model == "transformer":
-        recipe["compiled"] = not small
-        recipe["initialisation"] = "convolution" if data in ("digits", "fashion-mnist") else "random"
-        recipe |= {"optimiser": "muon", "learning_rate": 3e-3}
-    if small:
-        # A digit turned over is another digit or none, and one pixel is an eighth of its size.
-        unchanged = Augmentation(flip=False, shift=0, erase=0.0)
-        # Threads that wait for each other cost more than such small products.
-        recipe |= {
-            "epochs": 10,
-            "batch_size": 32,
-            "learning_rate": 3e-3,
-            "augmentation": unchanged,
-            "threads": 1,
-        }
+    known = RECIPES["digits" if data == "digits" else "images"]
+    recipe: dict[str, Any] = {**known["run"], **known.get(f"{model}-run", {})}
+    if "augmentation" in recipe:
+        recipe["augmentation"] = Augmentation(**recipe["augmentation"])
+    if model == "transformer" and data in ("digits", "fashion-mnist"):
+        recipe["initialisation"] = "convolution"
+    recipe["model"] = classifier_config("vision", model, **{**known["model"], **known.get(model, {})})
     return VisionRunConfig(**{**recipe, "data": data, **current_names(VisionRunConfig, changes)})
 
 
@@ -181,20 +161,12 @@ def text(
     if encoder and (ngrams or model != "transformer"):
         other = "--ngrams" if ngrams else f"--model {model}"
         raise InputError(words("recipe/encoder", other=other, encoder=encoder))
-    recipe: dict[str, Any] = {"learning_rate": 1e-3, "epochs": 4, "batch_size": 32, "label_smoothing": 0.0}
-    sizes = {"vocabulary": 8000, "width": 128, "hidden": 256, "heads": 4, "depth": 2, "dropout": 0.1}
-    bidirectional = model in CELL_KINDS
-    recipe["model"] = classifier_config("text", model, backend="fused", bidirectional=bidirectional, **sizes)
-    if model == "transformer" and not encoder:
-        # N-grams fit the training texts so soon that what stands beside them needs more dropout.
-        recipe |= {"epochs": 3, "max_length": 512} | (
-            {} if ngrams else {"optimiser": "muon", "learning_rate": 2e-3}
-        )
-        dropout = 0.3 if ngrams else 0.1
-        recipe["model"] = replace(recipe["model"], vocabulary=30_000, dropout=dropout, word_dropout=0.5)
-    recipe["model"] = replace(recipe["model"], ngrams=2**20 * ngrams)
-    if encoder:
-        recipe |= {"learning_rate": 5e-5, "epochs": 3, "weight_decay": 0.01, "max_length": 128}
+    known, kind = RECIPES["texts"], "ngrams" if ngrams and model == "transformer" else model
+    fields = {"bidirectional": model in CELL_KINDS, "ngrams": 2**20 * ngrams}
+    if not encoder:
+        fields |= known.get(kind, {})
+    recipe: dict[str, Any] = {**known["run"], **known.get(f"{'encoder' if encoder else kind}-run", {})}
+    recipe["model"] = classifier_config("text", model, **{**known["model"], **fields})
     return TextRunConfig(
         **{**recipe, "data": data, "encoder": encoder, **current_names(TextRunConfig, changes)}
     )
