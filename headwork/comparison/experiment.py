@@ -4,7 +4,7 @@ AdamW, a warm-up and half a cosine, gradients clipped at 1, one thread. Every ra
 that is derived from (seed, family, task), so the same seeds give the same results.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Self, TypeVar
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from headwork.comparison.families import FAMILIES
-from headwork.comparison.section import Results, join_names
-from headwork.errors import InputError, unknown_name
+from headwork.comparison.section import Results, join_names, words
+from headwork.errors import InputError, check_known
 from headwork.training.evaluation import losses
 from headwork.training.loop import schedule
 from headwork.training.runs import threads
@@ -40,9 +40,7 @@ class Settings:
         _check_names("family", self.families, FAMILIES)
         _check_names("row", self.rows, SECTIONS)
         if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise InputError(
-                f"compare: seeds {self.seeds}. Give distinct non-negative integers, such as 0,1,2."
-            )
+            raise InputError(words("settings/seeds", seeds=self.seeds))
         if self.steps < 1:
             raise InputError(f"compare: {self.steps} training steps. Give at least 1; 250 is typical.")
 
@@ -76,14 +74,12 @@ class Settings:
         return f"{text}, learning rate {LEARNING_RATE:g}; {models}"
 
 
-def _check_names(kind: str, names: Sequence[str], known: Iterable[str]) -> None:
+def _check_names(kind: str, names: Sequence[str], known: Collection[str]) -> None:
     for name in names:
-        if name not in known:
-            raise unknown_name(kind, name, known)
+        check_known(kind, name, known)
     if not names or len(set(names)) < len(names):
-        raise InputError(
-            f"compare: {kind} {', '.join(names) or 'none'}. Name each once, out of {', '.join(known)}."
-        )
+        values = {"kind": kind, "names": ", ".join(names) or "none", "known": ", ".join(known)}
+        raise InputError(words("settings/names", **values))
 
 
 def seed_from(*seed_parts: object) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from headwork.comparison.section import words
 from headwork.comparison.timing import cores
 from headwork.data.fetching import to_stderr
 from headwork.errors import HeadworkError, InputError
@@ -42,6 +43,10 @@ class Measurement:
     run: Callable[[], dict[str, Any]]
     seconds: float
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        return {"name": self.name, "decided by": dict(self.config)}
+
 
 def _digest(data: Any) -> str:
     return sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
@@ -49,8 +54,8 @@ def _digest(data: Any) -> str:
 
 def fingerprint(measurement: Measurement) -> str:
     """A digest of everything the result depends on."""
-    config = {"name": measurement.name, "decided by": measurement.config}
-    return _digest({**config, "torch": torch.__version__, "cores": cores(), "format": FORMAT})
+    here = {"torch": torch.__version__, "cores": cores(), "format": FORMAT}
+    return _digest({**measurement.identity, **here})
 
 
 def result_path(folder: Path, measurement: Measurement) -> Path:
@@ -65,8 +70,7 @@ def _header(measurement: Measurement, result: Any) -> dict[str, str]:
 
 def save(folder: Path, measurement: Measurement, result: dict[str, Any]) -> None:
     """Write a finished measurement."""
-    config = {"name": measurement.name, "decided by": dict(measurement.config)}
-    data = {**_header(measurement, result), **config, "result": result}
+    data = {**_header(measurement, result), **measurement.identity, "result": result}
     write_atomic(result_path(folder, measurement), json.dumps(data, indent=1) + "\n")
 
 
@@ -95,7 +99,7 @@ def run_measurements(
     planned = {measurement.name: measurement for measurement in measurements}
     results = {name: saved for name, one in planned.items() if (saved := load(folder, one, log)) is not None}
     if results:
-        log(f"{len(results)} of {len(planned)} measurements were already there, in {folder / FOLDER}.")
+        log(words("measurements/there", count=len(results), total=len(planned), folder=folder / FOLDER))
     remaining = [one for name, one in planned.items() if name not in results]
     total, done = sum(one.seconds for one in remaining), 0.0  # estimated seconds
     status = StatusLine()
@@ -113,10 +117,8 @@ def run_measurements(
             save(folder, measurement, results[measurement.name])
             done += measurement.seconds
     except KeyboardInterrupt:
-        raise StoppedError(
-            f"stopped; {len(results)} of {len(planned)} measurements are saved in {folder / FOLDER}. "
-            "Resume with the same command."
-        ) from None
+        counts = {"count": len(results), "total": len(planned), "folder": folder / FOLDER}
+        raise StoppedError(words("measurements/stopped", **counts)) from None
     finally:
         status.clear()
     return {name: results[name] for name in planned}

@@ -33,9 +33,7 @@ def compare(settings: Settings, folder: str | Path) -> "Comparison":
     """Run the measurements that are not saved yet, and write the page and the data into the folder."""
     target = Path(folder)
     if target.exists() and not target.is_dir():
-        raise InputError(
-            f"--out {target} is a file. Name a folder: measurements and report are written into it."
-        )
+        raise InputError(words("report/file", target=target))
     modules = [SECTION_MODULES[row] for row in settings.rows]
     results = run_measurements([one for module in modules for one in module.plan(settings)], target)
     comparison = Comparison(settings, [module.report(settings, results) for module in modules], results)

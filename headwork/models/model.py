@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headwork.errors import InputError
+from headwork.files import load_words
 from headwork.mechanisms.configs import Backend, Config
 from headwork.mechanisms.definitions import DEFINITIONS, Definition, classifier_definition
 from headwork.mechanisms.fused import FusedKernels
@@ -27,6 +28,7 @@ from headwork.mechanisms.native import NativeKernels
 from headwork.mechanisms.parameters import Spec, is_node
 from headwork.note import Note, Step, silent
 
+words = load_words(__file__)
 MODELS: "dict[str, type[Model]]" = {}  # by the name of the class, as saved folders have it
 
 
@@ -155,7 +157,7 @@ class Model(Parameters):
         model = from_pretrained(folder)
         if not isinstance(model, cls):
             raise InputError(
-                f"{folder} holds a {type(model).__name__}, not a {cls.__name__}. Ask that class for it."
+                words("model/class", folder=folder, held=type(model).__name__, name=cls.__name__)
             )
         return model
 
@@ -165,11 +167,8 @@ class Model(Parameters):
         look = not torch.compiler.is_compiling() and not any(t is not None and t.is_meta for t in inputs)
         self.definition.check(type(self).__name__, self.config, *inputs, check_values=look)
         if note is not silent and self.config.backend != "plain":
-            raise InputError(
-                f"{type(self).__name__}: a {self.config.backend} model keeps no steps, so there is nothing "
-                "to trace. Take model.with_backend('plain'), which has the same parameters, or set "
-                "backend='plain'."
-            )
+            name, backend = type(self).__name__, self.config.backend
+            raise InputError(words("model/no_steps", name=name, backend=backend))
 
 
 def build_classifier(config: Config) -> Model:

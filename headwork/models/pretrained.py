@@ -16,7 +16,7 @@ from headwork.loading.folders import FAMILIES, TORCH_NAMES, from_theirs, read_tr
 from headwork.mechanisms.configs import TransformerConfig
 from headwork.mechanisms.texts import mean_of_tokens
 from headwork.models.checkpoints import torch_model, write_model
-from headwork.models.model import Model
+from headwork.models.model import Model, words
 from headwork.models.text import TextEncoder
 from headwork.models.transformer import Decoder, Encoder
 from headwork.models.vision import VisionTransformer
@@ -41,9 +41,7 @@ def to_transformers(model: Model, folder: str | Path) -> Path:
     family = next((f for f in FAMILIES.values() if f.name == type(model).__name__), None)
     if family is None:
         known = " or ".join(f.name for f in FAMILIES.values())
-        raise InputError(
-            f"{type(model).__name__}: the transformers library has no such model. Expected a {known}."
-        )
+        raise InputError(words("pretrained/unknown", name=type(model).__name__, known=known))
     config = family.write_config(model.config)
     state = to_theirs(family.names, model.state_dict())
     prefixed = {n if n.startswith("classifier.") else family.prefix + n: p for n, p in state.items()}
@@ -54,9 +52,7 @@ def to_transformers(model: Model, folder: str | Path) -> Path:
 def tokenize_texts(model: Model, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Texts as tokens (batch, token), padded together, and the mask: 1 for each token, 0 for padding."""
     if model.tokenizer is None:
-        raise InputError(
-            f"{type(model).__name__}: it has no tokenizer. Load one that has, or set model.tokenizer."
-        )
+        raise InputError(words("pretrained/no_tokenizer", name=type(model).__name__))
     rows = [model.tokenizer.encode(text) for text in texts]
     if not rows or not all(rows):
         raise InputError("texts: none given, or one of them has no token. Give at least one word each.")
@@ -101,9 +97,7 @@ def from_torch(
     if isinstance(source, nn.Module):
         config = _torch_config(source)
     if config is None:
-        raise InputError(
-            "from_torch: a state dict does not tell its heads. Give config=TransformerConfig(...) as well."
-        )
+        raise InputError(words("torch/no_heads"))
     kind = "Decoder" if any(".multihead_attn." in name for name in state) else "Encoder"
     arrays = {
         name: (value if value.dtype == torch.float64 else value.float()).detach().cpu().numpy()
@@ -146,19 +140,14 @@ def _torch_module(model: Encoder | Decoder) -> nn.Module:
 def _torch_config(module: nn.Module) -> TransformerConfig:
     """The config of an nn.TransformerEncoder or nn.TransformerDecoder, read off its first layer."""
     if not isinstance(module, (nn.TransformerEncoder, nn.TransformerDecoder)):
-        raise InputError(
-            f"from_torch: {type(module).__name__} is not read. Expected nn.TransformerEncoder, "
-            "nn.TransformerDecoder, nn.Transformer or the state dict of one."
-        )
+        raise InputError(words("torch/other", name=type(module).__name__))
     layer: Any = module.layers[0]
     activations = {"relu": (functional.relu, nn.ReLU), "gelu": (functional.gelu, nn.GELU)}
     names = [
         n for n, (f, m) in activations.items() if layer.activation is f or isinstance(layer.activation, m)
     ]
     if not names or getattr(layer.activation, "approximate", "none") != "none":
-        raise InputError(
-            f"from_torch: the activation is {layer.activation!r}. Ours are relu and the exact gelu."
-        )
+        raise InputError(words("torch/activation", activation=layer.activation))
     return TransformerConfig(
         width=layer.self_attn.embed_dim,
         hidden=layer.linear1.out_features,

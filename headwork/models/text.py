@@ -14,7 +14,7 @@ from torch.nn import functional
 from headwork.errors import InputError
 from headwork.mechanisms.configs import TextClassifierConfig
 from headwork.mechanisms.texts import hash_pair
-from headwork.models.model import Model
+from headwork.models.model import Model, words
 from headwork.note import Note, silent
 
 
@@ -51,9 +51,7 @@ class TextClassifier(Model):
     def on(cls, encoder: TextEncoder, *, classes: int, pooling: Literal["mean", "first"] = "mean") -> Self:
         """A classifier on an encoder that is there already, such as a pretrained one (shared, not copied)."""
         if not isinstance(encoder, TextEncoder):
-            raise InputError(
-                f"classifier on {type(encoder).__name__}: expected a TextEncoder, such as a loaded one."
-            )
+            raise InputError(words("model/encoder", name=type(encoder).__name__))
         fields = {**asdict(encoder.config), "classes": classes, "pooling": pooling}
         return cls(TextClassifierConfig(**fields), encoder)
 

@@ -162,14 +162,9 @@ def _block(
     tokens, matrices = tokens.contiguous(), _Pointers(weights)
     output = tokens.new_empty(images, outputs, width)
     saved = tokens.new_empty(images, sizes.kept if trained else 0)
+    kept = saved.data_ptr() if trained else None
     code = library(sizes).forward_pass(
-        _address(tokens),
-        matrices.table,
-        ctypes.c_double(epsilon),
-        ctypes.c_int64(images),
-        _threads(images),
-        _address(output),
-        _address(saved) if trained else None,
+        tokens.data_ptr(), matrices.table, epsilon, images, _threads(images), output.data_ptr(), kept
     )
     _check_memory(code)
     return output, saved
@@ -191,14 +186,10 @@ def _block_backward(
     sizes = _sizes_of(weights, tokens, outputs, heads, activation)
     gradient, matrices = gradient.contiguous(), _Pointers(weights)
     results = [gradient.new_empty(images, tokens, width), *map(torch.empty_like, matrices.tensors)]
+    first, *others = results
+    addresses = saved.data_ptr(), first.data_ptr(), _Pointers(others).table
     code = library(sizes).backward_pass(
-        _address(gradient),
-        matrices.table,
-        ctypes.c_int64(images),
-        _threads(images),
-        _address(saved),
-        _address(results[0]),
-        _Pointers(results[1:]).table,
+        gradient.data_ptr(), matrices.table, images, _threads(images), *addresses
     )
     _check_memory(code)
     return results
@@ -234,12 +225,8 @@ class _Pointers:
         self.table = (ctypes.c_void_p * len(tensors))(*(each.data_ptr() for each in self.tensors))
 
 
-def _address(tensor: Tensor) -> ctypes.c_void_p:
-    return ctypes.c_void_p(tensor.data_ptr())
-
-
-def _threads(images: int) -> ctypes.c_int:
-    return ctypes.c_int(max(1, min(torch.get_num_threads(), images)))
+def _threads(images: int) -> int:
+    return max(1, min(torch.get_num_threads(), images))
 
 
 def _check_memory(code: int) -> None:

@@ -80,7 +80,10 @@ def library(sizes: Sizes) -> ctypes.CDLL:
     ingredients = repr((flags, _first_line(compiler), platform.machine(), _processor())).encode()
     name = hashlib.sha256(b"".join(sources.values()) + ingredients).hexdigest()[:24]
     loaded = ctypes.CDLL(str(_compiled_path(name, [compiler, *flags], sources)))
-    loaded.kept_numbers.restype = ctypes.c_int64
+    loaded.kept_numbers.restype = count = ctypes.c_int64
+    address, images_and_threads = ctypes.c_void_p, (count, ctypes.c_int)
+    loaded.forward_pass.argtypes = (address, address, ctypes.c_double, *images_and_threads, address, address)
+    loaded.backward_pass.argtypes = (address, address, *images_and_threads, address, address, address)
     if loaded.kept_numbers() != sizes.kept:
         raise UnavailableError("the native kernel keeps other numbers than were expected of it")
     return loaded
