@@ -72,7 +72,7 @@ def open_file(
 ) -> BinaryIO:
     """A regular file of at most ``max_bytes``, opened to be read; below ``root`` no link is followed.
 
-    To be a ``lock`` it is made where it is missing. It is never emptied.
+    With ``lock`` the file is created if it is missing, and never truncated.
     """
     if root is not None:
         refuse_links(path, root)
@@ -166,7 +166,7 @@ def parse_toml(text: str, where: str | Path) -> dict[str, Any]:
 
 
 def toml_text(value: Any) -> str:
-    """A string, number, truth value or list as TOML, and Python, write it: not in halves, as JSON has emoji.
+    """A string, number, boolean or list as TOML and Python write it: an emoji stays whole, unlike in JSON.
 
     >>> toml_text("🙂"), toml_text(1.5)
     ('"🙂"', '1.5')

@@ -51,13 +51,13 @@ def inside(note: Note, scope: str) -> Note:
 
 @dataclass(frozen=True)
 class Input:
-    """The card of one input: its name, symbol, axes and meaning. ``trained`` marks parameters."""
+    """The card of one input: its name, symbol, axes and meaning. ``trainable`` marks parameters."""
 
     name: str
     symbol: str
     axes: str
     about: str = ""
-    trained: bool = False
+    trainable: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Mechanism:
         """The function of these inputs and options; parameters are gathered into the tree that it takes."""
         if self.build_parameters is None:
             return self.function(**values, note=note)
-        trained = {c.name: values[c.name] for c in self.inputs if c.trained and c.name in values}
+        trained = {c.name: values[c.name] for c in self.inputs if c.trainable and c.name in values}
         others = {name: value for name, value in values.items() if name not in trained}
         return self.function(**others, parameters=self.build_parameters(trained), note=note)
 
@@ -138,7 +138,7 @@ class Mechanism:
 
 
 MECHANISMS: dict[str, Mechanism] = {}
-RUN_KEYWORDS = ("note", "drop", "kernels", "num_outputs")  # how a mechanism is run, none of its own options
+RUN_KEYWORDS = ("note", "drop", "kernels", "output_tokens")  # how a mechanism is run, none of its own options
 # A matrix in a formula, to be written as the convention applies it.
 MATRIX = re.compile(r"\{(W_\w'?)\}")
 # Steps of which the last one taken so far is meant, and what stands there where none is.
@@ -152,7 +152,8 @@ def mechanism(
 ) -> Callable[[Function], Function]:
     """Register a function under its slug and return it unchanged.
 
-    ``gather`` makes a tree of the parameters that a person gives one by one, where the function takes a tree.
+    ``build_parameters`` makes a tree of the parameters that a person gives one by one, where the function
+    takes a tree.
     """
 
     def register(function: Function) -> Function:

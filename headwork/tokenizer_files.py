@@ -93,7 +93,7 @@ class PythonTokenizer:
         self.normalizers = _normalizers(data.get("normalizer"))
         self.split, in_bytes = _pre_tokenizer(data.get("pre_tokenizer"))
         pieces, letter = _subword_model(model, vocabulary), BYTE_TO_CHAR.__getitem__
-        self.word_ids = Memoised(lambda w: pieces("".join(map(letter, w.encode())) if in_bytes else w))
+        self.ids_of_word = Memoised(lambda w: pieces("".join(map(letter, w.encode())) if in_bytes else w))
         decoder = _type("decoder", data.get("decoder"), "null", "WordPiece", "ByteLevel")
         self.byte_level = decoder == "ByteLevel"
         truncation = data.get("truncation")
@@ -113,7 +113,7 @@ class PythonTokenizer:
                 continue
             for change in self.normalizers:
                 piece = change(piece)
-            ids.extend(chain.from_iterable(map(self.word_ids.__getitem__, self.split(piece))))
+            ids.extend(chain.from_iterable(map(self.ids_of_word.__getitem__, self.split(piece))))
         if self.max_length is not None and not whole:
             del ids[max(0, self.max_length - len(self.prefix) - len(self.suffix)) :]
         return [*self.prefix, *ids, *self.suffix]

@@ -196,7 +196,7 @@ def test_a_file_is_written_as_the_library_writes_it() -> None:
 def test_a_long_word_ends_at_once_and_is_not_remembered(data: str, text: str) -> None:
     ours = read_tokenizer_json(data.encode(), "here")
     ours.encode(text)  # at once; in quadratic time it would take minutes
-    assert all(len(word) <= 100 for word in ours.word_ids)
+    assert all(len(word) <= 100 for word in ours.ids_of_word)
 
 
 def test_no_more_words_are_remembered_than_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,7 @@ def test_no_more_words_are_remembered_than_a_limit(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("headwork.tokenizer_files.MAX_MEMOISED", 10)
     ours = read_tokenizer_json(byte_pairs().encode(), "here")
     ours.encode(" ".join(map(str, range(100))))
-    assert len(ours.word_ids) == 10
+    assert len(ours.ids_of_word) == 10
 
 
 def test_half_a_character_is_refused() -> None:

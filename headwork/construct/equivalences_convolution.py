@@ -29,7 +29,7 @@ def convolution_toeplitz(rng: Random) -> dict[str, Any]:
 
 @side(
     SIGNAL,
-    Input("kernels", "k", "output tap", "one row of taps per output", trained=True),
+    Input("kernels", "k", "output tap", "one row of taps per output", trainable=True),
     Step("windows", "X", r"X_{i,j} = x_{s i + j}", "output tap"),
     Step("output", "y", r"\textstyle\sum_j k_{i,j} X_{i,j}", "output"),
     weight_names="kernels",
@@ -67,7 +67,7 @@ def average_pooling_mean_filter(rng: Random) -> dict[str, Any]:
     return {**case, "size": size, "stride": int(rng.integers(1, size + 1))}
 
 
-EMBEDDING = Input("W", "W", "width feature", "one row per embedded feature", trained=True)
+EMBEDDING = Input("W", "W", "width feature", "one row per embedded feature", trainable=True)
 
 
 @side(
@@ -113,15 +113,13 @@ def patch_embedding_convolution(rng: Random) -> dict[str, Any]:
 
 HEAD_INPUTS = (
     Input("tokens", "X", "token width", "one row per token"),
-    Input(
-        "W_v", "W_v", "joined_width width", "value projections of all heads, one below another", trained=True
-    ),
+    Input("W_v", "W_v", "joined_width width", "value projections of all heads, stacked", trainable=True),
     Input(
         "blocks",
         "B",
         "joined_width slice",
         "projections that read only their head's slice of the width",
-        trained=True,
+        trainable=True,
     ),
 )
 
@@ -180,8 +178,8 @@ def heads_convolution(rng: Random) -> dict[str, Any]:
 
 RECURRENCE = (
     Input("inputs", "x", "time", "one number per step"),
-    Input("W_x", "w_x", "one", "weight of the input", trained=True),
-    Input("W_h", "w_h", "one", "weight of the state", trained=True),
+    Input("W_x", "w_x", "one", "weight of the input", trainable=True),
+    Input("W_h", "w_h", "one", "weight of the state", trainable=True),
 )
 
 

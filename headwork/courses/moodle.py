@@ -96,7 +96,7 @@ def _html(exercise: Exercise, hint: int) -> Iterator[str]:
 def _tables(value: Value, cell: Any, named: bool = True) -> Iterator[str]:
     """The matrices of a value as tables, each cell by its index in the whole value."""
     if named:
-        yield f"<p>{_value_title(value)}, {_escaped(value.size)}</p>"
+        yield f"<p>{_value_title(value)}, {_escaped(value.shape_text)}</p>"
     shape = value.values.shape
     numbers = np.arange(value.values.size).reshape(shape)
     for caption, index in value.matrices():

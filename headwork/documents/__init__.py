@@ -6,7 +6,7 @@ from headwork.documents.blocks import (
     BadgeRow,
     Bar,
     Block,
-    Card,
+    Caution,
     Code,
     Details,
     Document,
@@ -16,7 +16,6 @@ from headwork.documents.blocks import (
     Item,
     Items,
     Link,
-    Note,
     PandocText,
     Prose,
     Renderable,
@@ -24,6 +23,7 @@ from headwork.documents.blocks import (
     Table,
     Value,
     Values,
+    VerdictCard,
     as_blocks,
 )
 from headwork.documents.plots import heat_colormap, new_plot, save_plot

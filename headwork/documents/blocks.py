@@ -4,7 +4,7 @@
 
     Document("Title", (Heading("Weights"), Prose("Row 2 is even."), Table("", ("a", "b"), [(1, 2)])))
 
-A document is made of parts: blocks, plain text (prose), a matplotlib figure, or anything ``Shown``.
+A document is made of parts: blocks, plain text (prose), a matplotlib figure, or anything ``Renderable``.
 """
 
 import re
@@ -81,7 +81,7 @@ class Prose:
 
 
 @dataclass(frozen=True)
-class Note:
+class Caution:
     """Something to beware of."""
 
     text: str
@@ -143,7 +143,7 @@ class Details:
 
 
 @dataclass(frozen=True)
-class Card:
+class VerdictCard:
     """Blocks under a name, a verdict that is good, bad or neither, and words."""
 
     name: str
@@ -160,7 +160,7 @@ class Value:
     name: str
     symbol: str
     values: Any
-    exact: Any = None
+    exact_values: Any = None
     formula: str = ""
     axes: tuple[str, ...] = ()
     digits: int = 4
@@ -173,7 +173,7 @@ class Value:
         return f"{self.symbol} = {self.formula}" if self.formula else self.symbol
 
     @property
-    def size(self) -> str:
+    def shape_text(self) -> str:
         """The shape in words: ``4 x 2 (token, width)``."""
         return format_shape(self.values.shape, " ".join(self.axes))
 
@@ -312,7 +312,7 @@ class Table(Renderable):
         return {"title": self.title, "rows": rows, "notes": list(self.notes), **self.extra_data}
 
 
-TextBlock = Heading | Prose | Note | Items | Code | PandocText | Details | Card
+TextBlock = Heading | Prose | Caution | Items | Code | PandocText | Details | VerdictCard
 Block = TextBlock | Values | Slider | Table | Figure | TokenHeatmaps | AttentionView
 
 

@@ -86,13 +86,13 @@ class Renderer(ABC):
     def details(self, block: blocks.Details) -> Iterator[str]:
         yield from self.render_blocks([blocks.Prose(f"{block.summary}:"), *block.blocks])
 
-    def card(self, block: blocks.Card) -> Iterator[str]:
+    def verdict_card(self, block: blocks.VerdictCard) -> Iterator[str]:
         """An item, and the blocks below it."""
         yield from self.items(blocks.Items((blocks.Item(block.text, block.name, block.verdict, block.good),)))
         yield from self.render_blocks(block.blocks)
 
     def notes(self, notes: Iterable[str]) -> Iterator[str]:
-        return self.render_blocks(blocks.Note(text) for text in notes)
+        return self.render_blocks(blocks.Caution(text) for text in notes)
 
     @abstractmethod
     def values(self, block: blocks.Values) -> Iterator[str]: ...
@@ -173,9 +173,9 @@ def _number_forms(value: Value, index: tuple[int | None, ...]) -> list[Any]:
         np.atleast_2d(select_matrix(value.values, index)),
         partial(number_latex, digits=value.digits),
     )
-    if value.exact is None:
+    if value.exact_values is None:
         return [map_cells(format_number, numbers)]
-    exact = np.atleast_2d(select_matrix(value.exact, index))
+    exact = np.atleast_2d(select_matrix(value.exact_values, index))
     first = np.vectorize(partial(_number, digits=value.digits), [object])(exact, numbers)
     if any(x is None for x in numbers.flat) or all(x.is_Integer or x.is_infinite for x in exact.flat):
         return [first]

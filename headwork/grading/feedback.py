@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.documents import Badge, Block, Card, Document, Heading, Item, Items, Prose, Table, Value
+from headwork.documents import Badge, Block, Document, Heading, Item, Items, Prose, Table, Value, VerdictCard
 from headwork.documents.blocks import select_matrix
 from headwork.documents.formats.json import plain
 from headwork.documents.formats.text import Text
@@ -59,13 +59,13 @@ def feedback_parts(mark: Mark, hint: int = 2, command: str = "") -> list[Block]:
     return [*(_card(mark, step, hint) for step in mark.steps), Prose(next_step(mark, hint, command))]
 
 
-def _card(mark: Mark, step: StepMark, hint: int) -> Card:
+def _card(mark: Mark, step: StepMark, hint: int) -> VerdictCard:
     remark = f" ({step.remark})" if step.remark else ""
     words = f"{points_text(step.points)} of {points_text(step.max_points)}{remark}"
     tables = tuple(_tables(mark, step)) if hint >= 1 and not step.right else ()
     lines = () if step.right else hints(mark, step, hint, where=not tables)
     items = [Items((Item(sentence, f"{label}:"),)) for label, sentence in lines]
-    return Card(step.path, step.verdict, GOOD.get(step.verdict), words, (*tables, *items))
+    return VerdictCard(step.path, step.verdict, GOOD.get(step.verdict), words, (*tables, *items))
 
 
 def next_step(mark: Mark, hint: int, command: str = "") -> str:

@@ -19,7 +19,7 @@ from headwork.grading.edits import TABLE, build_node, in_every_branch
 from headwork.grading.operand_edits import is_switch
 from headwork.grading.step_graph import UNFIT, Changes, StepEdit, StepGraph, same_node
 from headwork.numbers import HandTensor
-from headwork.numbers.operations import OPERATIONS, Node, compute_quietly
+from headwork.numbers.operations import OPERATIONS, Node, compute_unguarded
 
 Shape = tuple[int, ...]
 AXES = {-1: "each row of ", -2: "each column of ", (-2, -1): "all of "}
@@ -154,7 +154,7 @@ def _results_with(graph: StepGraph, place: int | str, stack: Array) -> Array | N
             return None
         arrays = [x.array if array is None else array for x, array in zip(node.operands, stacks, strict=True)]
         try:
-            new[node] = compute_quietly(node.operation, arrays, options)
+            new[node] = compute_unguarded(node.operation, arrays, options)
         except UNFIT:
             return None
     return new.get(graph.result.node)
@@ -275,7 +275,7 @@ def _value(node: Any, arrays: list[Array]) -> Array | None:
         return (
             None
             if any(part is None for part in parts)
-            else compute_quietly(node.operation, parts, node.options)
+            else compute_unguarded(node.operation, parts, node.options)
         )
     except UNFIT:
         return None

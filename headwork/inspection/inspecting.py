@@ -15,7 +15,7 @@ import numpy as np
 
 from headwork.data import Images, Texts
 from headwork.data.summaries import printable
-from headwork.documents.blocks import Code, Details, Document, Heading, Item, Items, Note, Renderable, Table
+from headwork.documents import Caution, Code, Details, Document, Heading, Item, Items, Renderable, Table
 from headwork.documents.token_views import AttentionView, Heatmap, TokenHeatmaps, Tokens
 from headwork.files import load_package_toml
 from headwork.inspection.model_folders import find_target, open_model, open_model_on_input
@@ -86,7 +86,7 @@ class Inspection(Renderable):
                 for one in self.trust.values()
             )
         )
-        yield from map(Note, model.remarks)
+        yield from map(Caution, model.remarks)
 
     def how_tested(self) -> str:
         """What the score is, and how methods are tested."""

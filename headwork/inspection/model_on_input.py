@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from headwork.errors import InputError, format_shape
 from headwork.inspection.tracing import evaluation_mode, to_array
-from headwork.loading import LoadedModel, SavedModel
+from headwork.loading import NumpyModel, SavedModel
 from headwork.loading.model import probabilities_of
 from headwork.numbers import HandTensor
 
@@ -163,13 +163,13 @@ class ArrayModel:
     inner: Any
     change_weights: Callable[[str, Array], Array] | None = None
 
-    def __init__(self, saved: "SavedModel | LoadedModel | Model", *, torch: bool | None = None) -> None:
+    def __init__(self, saved: "SavedModel | NumpyModel | Model", *, torch: bool | None = None) -> None:
         self.config, self.definition, self.tokenizer = saved.config, saved.definition, saved.tokenizer
         self.torch = find_spec("torch") is not None if torch is None else torch
-        if isinstance(saved, LoadedModel):
+        if isinstance(saved, NumpyModel):
             self.torch, self.inner = False, saved
         elif not self.torch and isinstance(saved, SavedModel):
-            self.inner = LoadedModel(saved)
+            self.inner = NumpyModel(saved)
         else:
             from headwork.models.checkpoints import torch_model
 
@@ -368,7 +368,7 @@ def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[s
     )
 
 
-def model_on_array(model: "LoadedModel | Model", values: Any, classes: tuple[str, ...]) -> ModelOnInput:
+def model_on_array(model: "NumpyModel | Model", values: Any, classes: tuple[str, ...]) -> ModelOnInput:
     """A model of ours on one input as it takes it: an image, or the numbers of tokens."""
     array_model, array = ArrayModel(model), np.asarray(values)
     images = "images" in (card.name for card in model.definition.inputs)

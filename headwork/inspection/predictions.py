@@ -13,7 +13,7 @@ from headwork.data.summaries import printable
 from headwork.documents import Table
 from headwork.errors import InputError, truncate
 from headwork.inspection.model_on_input import Array, ArrayModel
-from headwork.loading import LoadedModel
+from headwork.loading import NumpyModel
 from headwork.loading.model import probabilities_of
 from headwork.training import run_folders
 from headwork.training.recipes import TextRunConfig
@@ -33,7 +33,7 @@ def predict(
         raise InputError(f"{path} was trained on texts: give --text, not --image.")
     if not isinstance(run, TextRunConfig) and texts:
         raise InputError(f"{path} was trained on images: give --image, not --text.")
-    model = LoadedModel(run_folders.saved_model(path, log=log))
+    model = NumpyModel(run_folders.saved_model(path, log=log))
     if not images and not texts:
         if not (path / run_folders.IMAGES).exists():
             raise InputError("predict: no input given. Give --image FILE or --text WORDS.")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwork.errors import HeadworkError, InputError, TooLarge
-from headwork.loading import LoadedModel
+from headwork.loading import NumpyModel
 from headwork.loading.model import bind_inputs
 from headwork.note import Input, Mechanism, Note
 from headwork.numbers import HandTensor
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from headwork.models import Model
 
-    AnyModel = Model | LoadedModel
+    AnyModel = Model | NumpyModel
 
 BUDGET = 2**28  # bytes of recorded numbers
 
@@ -94,7 +94,7 @@ def trace(
 def _run(model: Any, named: Mapping[str, Any], note: Note, replacing: Mapping[str, Any]) -> Any:
     """The output of the model, whose steps are noted, and some of them replaced."""
     arrays = {path: np.asarray(value) for path, value in replacing.items()}
-    if isinstance(model, LoadedModel):
+    if isinstance(model, NumpyModel):
         by_hand = {path: HandTensor(array.astype(model.dtype)) for path, array in arrays.items()}
         return model.run(named, replacer(note, by_hand)).array
     import torch
@@ -166,7 +166,7 @@ def _no_match(pattern: str, paths: Sequence[str]) -> InputError:
 
 def check_traceable(model: Any) -> None:
     """Refuse a model that would record nothing, and say what to do."""
-    if isinstance(model, LoadedModel):
+    if isinstance(model, NumpyModel):
         return
     torch = sys.modules.get("torch")  # where nobody imported it, nobody has a model of it
     if torch is None or not isinstance(model, torch.nn.Module):
@@ -229,7 +229,7 @@ def ledger(model: Any, /, *inputs: Any, **more: Any) -> Ledger:
 
 def inputs_by_name(model: Any, inputs: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Inputs by the names that the model gives them."""
-    if isinstance(model, LoadedModel):
+    if isinstance(model, NumpyModel):
         named = bind_inputs("trace", model.definition.name, model.input_names, inputs, more)
         return model.tensors(named)
     names = [name for name in inspect.signature(model.forward).parameters if name != "note"]

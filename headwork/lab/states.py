@@ -249,7 +249,7 @@ def axis_words(mechanism: Mechanism, state: State, name: str) -> list[str]:
     words = words[len(words) - count :] if count <= len(words) else ["batch"] * (count - len(words)) + words
     default = mechanism.options["convention"].default if "convention" in mechanism.options else "W x"
     transposed = name.startswith("W_") and state.options.get("convention", default) != default
-    as_columns = state.tokens_as == "columns" and not card.trained and count == 2
+    as_columns = state.tokens_as == "columns" and not card.trainable and count == 2
     return words[::-1] if transposed or as_columns else words
 
 
@@ -267,7 +267,7 @@ def resize(state: State, name: str, axis: int, by: int) -> State:
     words = axis_words(mechanism, state, name)
     if not 0 <= axis < len(words):
         raise CellError(f"{name} has no axis {axis}.", name)
-    trained = {card.name for card in mechanism.inputs if card.trained}
+    trained = {card.name for card in mechanism.inputs if card.trainable}
     inputs = dict(state.inputs)
     for other in inputs:
         cells = np.array(inputs[other], object)

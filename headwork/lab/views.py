@@ -44,7 +44,7 @@ def view(solved: SolvedState) -> dict[str, Any]:
                 "path": path,
                 "symbol": plain_formula(card.value.symbol),
                 "formula": mathml(card.value.equation.replace(HARD_RULE, "")),  # the sentence says it
-                "size": card.value.size.replace(" x ", " × "),
+                "size": card.value.shape_text.replace(" x ", " × "),
                 "input": path in trace.inputs,
                 "column": columns[path],
                 "from": sources[path],
@@ -103,7 +103,7 @@ def _sources(trace: Trace, path: str) -> list[str]:
 
 def _columns(trace: Trace, sources: dict[str, list[str]]) -> dict[str, int]:
     """The column of each card: after all that it reads; parameters right before what uses them."""
-    trained = {n for n, v in trace.inputs.items() if n in MASKS or getattr(v.card, "trained", False)}
+    trained = {n for n, v in trace.inputs.items() if n in MASKS or getattr(v.card, "trainable", False)}
     depth: dict[str, float] = {name: 0.0 for name in trace.inputs if name not in trained}
     for path in trace.steps:
         depth[path] = 1 + max((depth[s] for s in sources[path] if s in depth), default=0.0)

@@ -119,14 +119,14 @@ class TransformersFamily:
     architecture: str
     prefix: str
     unused: str
-    sizes: Mapping[str, str]
-    theirs: Mapping[str, Any]
-    ours: Mapping[str, Any]
+    size_fields: Mapping[str, str]  # ours -> theirs
+    their_fixed: Mapping[str, Any]
+    our_fixed: Mapping[str, Any]
     names: NameMap
 
     def read_config(self, theirs: Mapping[str, Any], where: str) -> Any:
         """Our config for theirs, after what ours cannot do was refused."""
-        for name in self.sizes.values():
+        for name in self.size_fields.values():
             value = theirs.get(name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InputError(f"{where}: {name} is {value!r}. Expected a whole number, at least 1.")
@@ -136,12 +136,12 @@ class TransformersFamily:
                 f"{where}: hidden_act is '{activation}'. Ours are 'gelu' (the exact one, with erf, not its "
                 "tanh approximation) and 'relu': another one would give other numbers."
             )
-        for name, value in {"is_decoder": False, "add_cross_attention": False, **self.theirs}.items():
+        for name, value in {"is_decoder": False, "add_cross_attention": False, **self.their_fixed}.items():
             if theirs.get(name, value) != value:
                 raise InputError(f"{where}: {name} is {theirs[name]!r}. Only {value!r} is read.")
-        settings = {ours: theirs[name] for ours, name in self.sizes.items()}
+        settings = {ours: theirs[name] for ours, name in self.size_fields.items()}
         settings |= {"activation": activation, "epsilon": theirs.get("layer_norm_eps", 1e-12)}
-        settings |= {"dropout": theirs.get("hidden_dropout_prob", 0.0), **self.ours}
+        settings |= {"dropout": theirs.get("hidden_dropout_prob", 0.0), **self.our_fixed}
         settings |= {"token_types": theirs.get("type_vocab_size", 2)}
         config_class = DEFINITIONS[self.name].config_class
         known = {entry.name for entry in fields(config_class)}
@@ -149,7 +149,7 @@ class TransformersFamily:
 
     def write_config(self, config: Any) -> dict[str, Any]:
         """Their config for ours, if ours has what theirs always has."""
-        for name, value in {"attention": "softmax", "positions": "learned", **self.ours}.items():
+        for name, value in {"attention": "softmax", "positions": "learned", **self.our_fixed}.items():
             if getattr(config, name) != value:
                 raise InputError(
                     f"{type(config).__name__}: {name} is {getattr(config, name)!r}, but this model of the "
@@ -168,8 +168,8 @@ class TransformersFamily:
         return {
             "model_type": self.kind,
             "architectures": [self.architecture],
-            **self.theirs,
-            **{theirs: getattr(config, ours) for ours, theirs in self.sizes.items()},
+            **self.their_fixed,
+            **{theirs: getattr(config, ours) for ours, theirs in self.size_fields.items()},
             "hidden_act": config.activation,
             "layer_norm_eps": config.epsilon,
             "hidden_dropout_prob": config.dropout,

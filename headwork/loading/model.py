@@ -52,7 +52,7 @@ def expected_shapes(
     """The parameters that a file of this model holds; a config that asks for much more is refused."""
     remaining = sum(math.prod(value.shape) for value in state.values()) + MAX_UNSAVED_VALUES
     shapes, work = {}, OperationCount()
-    for name, spec in flatten_tree(definition.parameters(config)).items():
+    for name, spec in flatten_tree(definition.specs(config)).items():
         count = math.prod(spec.shape)
         remaining -= count
         if remaining < 0:
@@ -104,7 +104,7 @@ def bind_inputs(
     return {name: value for name, value in named.items() if value is not None}
 
 
-class LoadedModel:
+class NumpyModel:
     """A definition with numbers: arrays in, an array out; ``headwork.trace`` shows what is between.
 
     It runs in single precision (a model saved in double, in that), without dropout, by the plain kernels.
@@ -114,7 +114,7 @@ class LoadedModel:
         self.definition, self.config, self.tokenizer = saved.definition, saved.config, saved.tokenizer
         arrays = {name: half_to_float32(values) for name, values in saved.parameters.items()}
         self.dtype = np.result_type(*arrays.values())
-        template = self.definition.parameters(self.config)
+        template = self.definition.specs(self.config)
         labels = parameter_paths(template)
 
         def filled(name: str, spec: Any) -> HandTensor:
@@ -164,7 +164,7 @@ class LoadedModel:
         self.definition.check(self.definition.name, self.config, *arrays)
         hashed = {
             name: tuple(map(HandTensor, pair))
-            for name, pair in self.definition.hashed_inputs(self.config, *arrays).items()
+            for name, pair in self.definition.derived_inputs(self.config, *arrays).items()
         }
         kernels = PLAIN.with_note(note)
         result: HandTensor = self.definition.function(

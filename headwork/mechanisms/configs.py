@@ -200,6 +200,7 @@ class TextClassifierConfig(TextEncoderConfig):
 
     OLD_NAMES: ClassVar[dict[str, str]] = {"phrases": "ngrams"}
 
+    # "plain" is the vanilla (Elman) RNN.
     encoder: Literal["transformer", "plain", "lstm", "gru", "convolution"] = "transformer"
     bidirectional: bool = False
     classes: int = 2

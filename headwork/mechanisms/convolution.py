@@ -62,8 +62,8 @@ def _grouped_product(windows: Tensor, kernel: Tensor, groups: int, name: str) ->
 
 @mechanism(
     SIGNAL,
-    Input("kernel", "k", "output_channel channel tap", "a plain row for one channel", trained=True),
-    Input("bias", "b", "output_channel", "none is 0", trained=True),
+    Input("kernel", "k", "output_channel channel tap", "a plain row for one channel", trainable=True),
+    Input("bias", "b", "output_channel", "none is 0", trainable=True),
     Step("output", "y", r"\textstyle\sum_{c,j} k_{c,j}\, x_{c,\, s i + j - p}", "output_channel output"),
 )
 def convolution_1d(
@@ -92,9 +92,9 @@ def convolution_1d(
         "K",
         "output_channel channel kernel_height kernel_width",
         "a plain matrix for one channel",
-        trained=True,
+        trainable=True,
     ),
-    Input("bias", "b", "output_channel", "none is 0", trained=True),
+    Input("bias", "b", "output_channel", "none is 0", trainable=True),
     Step(
         "output",
         "Y",
@@ -153,7 +153,7 @@ def _windows(values: Tensor, sizes: Sequence[int], stride: int) -> Tensor:
 
 @mechanism(
     Input("signal", "x", "position", "one channel"),
-    Input("kernel", "k", "tap", "one row of taps", trained=True),
+    Input("kernel", "k", "tap", "one row of taps", trainable=True),
     Step("matrix", "T", r"T_{i,\, s i + j - p} = k_j", "output position"),
     Step("output", "y", r"T x", "output"),
 )
@@ -190,7 +190,7 @@ def _shifted_kernel_row(kernel: Tensor, start: int, length: int) -> Tensor:
 
 @mechanism(
     Input("signal", "x", "position", "one channel"),
-    Input("kernels", "k", "output tap", "a row of taps for each output", trained=True),
+    Input("kernels", "k", "output tap", "a row of taps for each output", trainable=True),
     Step("matrix", "T", r"T_{i,\, s i + j - p} = k_{i,j}", "output position"),
     Step("output", "y", r"T x", "output"),
 )

@@ -31,7 +31,7 @@ class Definition:
     slug: str  # its short name, as in `headwork sizes model vision`
     config_class: type[Any]
     function: Callable[..., Any]
-    parameters: Callable[[Any], Any]  # a config -> its tree of ``Spec``
+    specs: Callable[[Any], Any]  # a config -> its tree of ``Spec``
     steps: Callable[[Any], tuple[Step, ...]]  # a config -> the cards of its steps; ``block *`` is each block
     inputs: tuple[Input, ...]
     # A classifier's: the name of an architecture -> the fields of its config.
@@ -39,7 +39,7 @@ class Definition:
     old_parameters: Mapping[str, str] = field(default_factory=dict)  # prefixes of names: earlier -> current
     check: Check  # refuses inputs that do not fit
     # The rest of what the body takes, from a config and arrays of inputs: whole numbers, hashed.
-    hashed_inputs: Callable[..., Mapping[str, Any]] = lambda config, *inputs: {}
+    derived_inputs: Callable[..., Mapping[str, Any]] = lambda config, *inputs: {}
 
     @property
     def task(self) -> Modality | None:
@@ -58,7 +58,7 @@ class Definition:
 DEFINITIONS: dict[str, Definition] = {}  # by name
 
 
-def model(slug: str, parameters: Any, steps: Any, *inputs: Input, **more: Any) -> Callable[[Any], Any]:
+def model(slug: str, specs: Any, steps: Any, *inputs: Input, **more: Any) -> Callable[[Any], Any]:
     """Register the body of a model, beside what it needs, and return it unchanged.
 
     The function says the rest: ``vision_transformer`` is a VisionTransformer, of the config that it takes.
@@ -67,7 +67,7 @@ def model(slug: str, parameters: Any, steps: Any, *inputs: Input, **more: Any) -
     def register(function: Any) -> Any:
         name, config_class = function.__name__.title().replace("_", ""), function.__annotations__["config"]
         entries: dict[str, Any] = {"slug": slug, "config_class": config_class, "inputs": inputs, **more}
-        definition = Definition(name=name, function=function, parameters=parameters, steps=steps, **entries)
+        definition = Definition(name=name, function=function, specs=specs, steps=steps, **entries)
         DEFINITIONS[name] = definition
         return function
 

@@ -42,10 +42,10 @@ ACTIVATIONS = {"relu": relu, "gelu": gelu}
 
 @mechanism(
     Input("tokens", "X", "token width", "one row per token"),
-    Input("W_1", "W_1", "width hidden", "to the hidden width, applied as x W", trained=True),
-    Input("W_2", "W_2", "hidden width", "back to the width, applied as x W", trained=True),
-    Input("b_1", "b_1", "hidden", "none is 0", trained=True),
-    Input("b_2", "b_2", "width", "none is 0", trained=True),
+    Input("W_1", "W_1", "width hidden", "to the hidden width, applied as x W", trainable=True),
+    Input("W_2", "W_2", "hidden width", "back to the width, applied as x W", trainable=True),
+    Input("b_1", "b_1", "hidden", "none is 0", trainable=True),
+    Input("b_2", "b_2", "width", "none is 0", trainable=True),
     Step("hidden", "H", r"X {W_1} + b_1", "token hidden", column_formula=r"{W_1} X + b_1"),
     Step("activated", "F", r"\operatorname{activation}(H)", "token hidden"),
     Step("output", "Y", r"F {W_2} + b_2", "token width", column_formula=r"{W_2} F + b_2"),

@@ -49,7 +49,7 @@ class VisionParameters:
     head: trees.ClassifierHeadParameters = subtree("head")
 
 
-def _vision_parameters(config: VisionTransformerConfig) -> VisionParameters:
+def _vision_specs(config: VisionTransformerConfig) -> VisionParameters:
     width, first = config.width, int(config.pooling == "class token")
     side = config.image_size // config.patch_size
 
@@ -60,7 +60,7 @@ def _vision_parameters(config: VisionTransformerConfig) -> VisionParameters:
 
     positions = position_specs(config.positions, first + side**2, width)
     if config.positions == "sinusoidal":
-        positions = trees.TableParameters(Spec((first + side**2, width), trained=False, constant=grid))
+        positions = trees.TableParameters(Spec((first + side**2, width), trainable=False, constant=grid))
     shape = (width, config.channels, config.patch_size, config.patch_size)
     return VisionParameters(
         trees.ConvolutionParameters(Spec(shape, "flat matrix"), Spec((width,))),
@@ -82,9 +82,7 @@ def _vision_steps(config: VisionTransformerConfig) -> tuple[Step, ...]:
     )
 
 
-@model(
-    "vision", _vision_parameters, _vision_steps, IMAGES, check=check_images, architectures={"transformer": {}}
-)
+@model("vision", _vision_specs, _vision_steps, IMAGES, check=check_images, architectures={"transformer": {}})
 def vision_transformer(
     parameters: VisionParameters, config: VisionTransformerConfig, images: Tensor, *, kernels: Kernels = PLAIN
 ) -> Tensor:
@@ -95,8 +93,8 @@ def vision_transformer(
         each = first.expand(*tokens.shape[:-2], 1, tokens.shape[-1])
         tokens = cat([each, tokens], -2)
     tokens = kernels.drop(add_positions(tokens, p.positions.table, kernels=kernels))
-    num_outputs = 1 if first is not None and kernels.skips_unused_outputs else None
-    tokens = encoder(p.transformer, config, tokens, num_outputs=num_outputs, kernels=kernels)
+    output_tokens = 1 if first is not None and kernels.skips_unused_outputs else None
+    tokens = encoder(p.transformer, config, tokens, output_tokens=output_tokens, kernels=kernels)
     pooled = kernels.note("pooled", tokens.mean(-2) if first is None else tokens[..., 0, :])
     return kernels.note("scores", kernels.linear(pooled, p.head.matrix, p.head.bias))
 
@@ -112,7 +110,7 @@ def convolution_specs(channels: int, width: int, *size: int) -> trees.Convolutio
     return trees.ConvolutionParameters(Spec((width, channels, *size), "matrix"), Spec((width,)))
 
 
-def _convolutional_parameters(config: ConvolutionalConfig) -> ConvolutionalParameters:
+def _convolutional_specs(config: ConvolutionalConfig) -> ConvolutionalParameters:
     widths = [config.channels] + [config.width << k for k in range(config.depth)]
     blocks = tuple(convolution_specs(a, b, 3, 3) for a, b in pairwise(widths))
     return ConvolutionalParameters(blocks, classifier_head_specs(widths[-1], config.classes))
@@ -130,7 +128,7 @@ def _convolutional_steps(config: ConvolutionalConfig) -> tuple[Step, ...]:
 
 @model(
     "convolutional",
-    _convolutional_parameters,
+    _convolutional_specs,
     _convolutional_steps,
     IMAGES,
     check=check_images,
@@ -216,7 +214,7 @@ class RecurrentClassifierParameters:
     head: trees.ClassifierHeadParameters = subtree("head")
 
 
-def _recurrent_classifier_parameters(config: RecurrentConfig) -> RecurrentClassifierParameters:
+def _recurrent_classifier_specs(config: RecurrentConfig) -> RecurrentClassifierParameters:
     width, inputs = config.width, config.channels * config.image_size
     return RecurrentClassifierParameters(
         recurrent_layer_specs(inputs, width, config.cell, config.bidirectional),
@@ -231,7 +229,7 @@ def _recurrent_classifier_steps(config: RecurrentConfig) -> tuple[Step, ...]:
 
 @model(
     "recurrent",
-    _recurrent_classifier_parameters,
+    _recurrent_classifier_specs,
     _recurrent_classifier_steps,
     IMAGES,
     check=check_images,

@@ -18,7 +18,7 @@ from headwork.mechanisms.recurrence import gru, lstm, recurrent_states
 from headwork.note import Note, inside, silent
 from headwork.numbers import stack
 
-CellKind = Literal["plain", "lstm", "gru"]
+CellKind = Literal["plain", "lstm", "gru"]  # "plain" is the vanilla (Elman) RNN, as saved configs say it
 AttentionKind = Literal["softmax", "linear"]
 Drop = Callable[[Tensor], Tensor]
 Twins = dict[Callable[..., Tensor], Callable[..., Tensor]]

@@ -33,7 +33,7 @@ def _sublayer_steps(
 ) -> tuple[Step, ...]:
     """Sublayer ``k`` with its residual and its normalisation, which may come before or after it.
 
-    What goes into each is the last of what was taken so far.
+    The input of each is whichever of the named steps was noted last.
     """
     rows = f"{{normalisation {k - 1}/output,normalisation {k}/output|X}}"
     stream = f"{{residual {k - 1},normalisation {k - 1}/output|X}}"
@@ -90,18 +90,18 @@ def _residual(
     placement: NormalisationPlacement,
     epsilon: Scalar,
     kernels: Kernels,
-    num_outputs: int | None = None,
+    output_tokens: int | None = None,
 ) -> Tensor:
-    """The tokens after sublayer ``k``; with ``num_outputs``, only so many, which still attend to all."""
+    """The tokens after sublayer ``k``; with ``output_tokens``, only so many, which still attend to all."""
 
     def normalise(rows: Tensor) -> Tensor:
         return kernels.inside(f"normalisation {k}").normalisation(rows, parameters, epsilon=epsilon)
 
     rows = normalise(tokens) if placement == "pre" else tokens
-    if num_outputs is None:
+    if output_tokens is None:
         change = sublayer(rows)
     else:
-        tokens, change = tokens[..., :num_outputs, :], sublayer(rows[..., :num_outputs, :], memory=rows)
+        tokens, change = tokens[..., :output_tokens, :], sublayer(rows[..., :output_tokens, :], memory=rows)
     total = kernels.note(f"residual {k}", tokens + kernels.drop(change))
     return normalise(total) if placement == "post" else total
 
@@ -123,7 +123,7 @@ def encoder_layer(
     activation: Activation = "relu",
     epsilon: Scalar = 0,
     convention: Convention = "W x",
-    num_outputs: int | None = None,
+    output_tokens: int | None = None,
     note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
@@ -133,7 +133,7 @@ def encoder_layer(
     feed = partial(kernels.inside("feed-forward").feed_forward, p=p.feed_forward, activation=activation)
     residual = partial(_residual, placement=normalisation, epsilon=epsilon, kernels=kernels)
     attend_self = partial(attend, p=p.attention, mask=mask)
-    tokens = residual(tokens, 1, p.normalisation_1, attend_self, num_outputs=num_outputs)
+    tokens = residual(tokens, 1, p.normalisation_1, attend_self, output_tokens=output_tokens)
     tokens = residual(tokens, 2, p.normalisation_2, feed)
     return note("output", tokens)
 

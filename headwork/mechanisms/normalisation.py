@@ -12,8 +12,8 @@ from headwork.note import Input, Note, Step, mechanism, silent, steps_of
 
 @mechanism(
     Input("tokens", "X", "token width", "one row per token"),
-    Input("scale", r"\gamma", "width", "none is 1", trained=True),
-    Input("shift", r"b", "width", "none is 0", trained=True),
+    Input("scale", r"\gamma", "width", "none is 1", trainable=True),
+    Input("shift", r"b", "width", "none is 0", trainable=True),
     Step("mean", r"\mu", r"\tfrac{1}{d} \textstyle\sum_j x_j", "token one"),
     Step("centred", "C", r"X - \mu", "token width"),
     Step("deviation", r"\sigma", r"\sqrt{\tfrac{1}{d} \textstyle\sum_j c_j^2 + \epsilon}", "token one"),
@@ -38,7 +38,7 @@ def layer_normalisation(
 
 @mechanism(
     Input("tokens", "X", "token width", "one row per token"),
-    Input("scale", r"\gamma", "width", "none is 1", trained=True),
+    Input("scale", r"\gamma", "width", "none is 1", trainable=True),
     Step("size", r"\rho", r"\sqrt{\tfrac{1}{d} \textstyle\sum_j x_j^2 + \epsilon}", "token one"),
     Step("normalised", "N", r"X / \rho", "token width"),
     Step("output", "Y", r"\gamma N", "token width"),

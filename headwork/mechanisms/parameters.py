@@ -46,7 +46,7 @@ class Spec:
 
     shape: tuple[int, ...]
     draw: Draw = "zeros"
-    trained: bool = True
+    trainable: bool = True
     constant: Callable[[Tensor], Tensor] | None = None
 
 
@@ -261,7 +261,7 @@ def _card(entry: Field[Any], name: str, prefix: str = "", suffix: str = "") -> I
     numbered = re.search(r"normalisation (\d+)/", name)
     marks = [mark for scope, mark in SYMBOL_SUFFIXES.items() if scope in f"/{name}"]
     mark = f"_{numbered[1]}" if numbered else "".join(marks[:1])
-    return Input(name, symbol + ("'" if prefix else suffix or mark), axes, about, trained=True)
+    return Input(name, symbol + ("'" if prefix else suffix or mark), axes, about, trainable=True)
 
 
 # --- parameters by hand: a layer's, by short names ----------------------------------------------------

@@ -101,7 +101,7 @@ def sinusoidal_positions_2d(
 
 @mechanism(
     Input("tokens", "X", "token width", "one row per token"),
-    Input("table", "T", "position width", "one learned row per position", trained=True),
+    Input("table", "T", "position width", "one learned row per position", trainable=True),
     Step("positions", "P", r"T_{0 \ldots n-1}", "token width"),
     Step("output", "Y", r"X + P", "token width"),
 )
@@ -122,7 +122,7 @@ def learned_positions(tokens: Tensor, table: Tensor, *, note: Note = silent) -> 
 
 @mechanism(
     Input("scores", "S", "query key", "square: as many queries as keys"),
-    Input("bias", "b", "distance", "2n-1 numbers: for key minus query = -(n-1) ... n-1", trained=True),
+    Input("bias", "b", "distance", "2n-1 numbers: for key minus query = -(n-1) ... n-1", trainable=True),
     Step("biases", "B", r"b_{j-i}", "query key"),
     Step("output", "Y", r"S + B", "query key"),
 )

@@ -24,8 +24,8 @@ Output = Literal["linear", "step", "sigmoid"]
 SEQUENCE = Input("inputs", "x", "time width", "one row per step, or a plain row of numbers")
 INPUTS = (
     SEQUENCE,
-    Input("W_x", "W_x", "state width", "applied as W x; a single number for width 1", trained=True),
-    Input("W_h", "W_h", "state state", "applied as W h; a single number for one state", trained=True),
+    Input("W_x", "W_x", "state width", "applied as W x; a single number for width 1", trainable=True),
+    Input("W_h", "W_h", "state state", "applied as W h; a single number for one state", trainable=True),
 )
 
 
@@ -64,8 +64,8 @@ def _check_sizes(inputs: Tensor, W_x: Tensor, W_h: Tensor, name: str = "recurren
 
 @mechanism(
     *INPUTS,
-    Input("W_y", "W_y", "output state", "reads the last state; none is the identity", trained=True),
-    Input("bias", "b", "state", "none is 0", trained=True),
+    Input("W_y", "W_y", "output state", "reads the last state; none is the identity", trainable=True),
+    Input("bias", "b", "state", "none is 0", trainable=True),
     Input("h_0", "h_0", "state", "the state before the first step; none is 0"),
     Step("step */sum", "a_t", r"W_x x_t + W_h h_{t-1} + b", "state"),
     Step("step */state", "h_t", r"\operatorname{activation}(a_t)", "state"),

@@ -131,7 +131,7 @@ class TextClassifierParameters:
     ngrams: trees.NGramParameters | None = subtree("n-grams")
 
 
-def _text_classifier_parameters(config: TextClassifierConfig) -> TextClassifierParameters:
+def _text_classifier_specs(config: TextClassifierConfig) -> TextClassifierParameters:
     width, both = config.width, config.bidirectional
     source: Any = _text_encoder_specs(config)
     if config.encoder != "transformer":
@@ -141,7 +141,7 @@ def _text_classifier_parameters(config: TextClassifierConfig) -> TextClassifierP
         source = SequenceEncoderParameters(source.embedding, body)
     doubled = both and config.encoder in CELL_KINDS.values()
     shape = config.ngrams, config.classes
-    ngrams = trees.NGramParameters(Spec(shape), Spec(shape, "ones", trained=False))
+    ngrams = trees.NGramParameters(Spec(shape), Spec(shape, "ones", trainable=False))
     head = classifier_head_specs(2 * width if doubled else width, config.classes)
     return TextClassifierParameters(source, head, ngrams if config.ngrams else None)
 
@@ -194,12 +194,12 @@ def hashed_ngrams(config: TextClassifierConfig, tokens: Any, mask: Any = None) -
 
 @model(
     "text",
-    _text_classifier_parameters,
+    _text_classifier_specs,
     _text_classifier_steps,
     TOKENS,
     MASK,
     check=check_tokens,
-    hashed_inputs=hashed_ngrams,
+    derived_inputs=hashed_ngrams,
     architectures={
         name: {"encoder": kind}
         for name, kind in {"transformer": "transformer", "cnn": "convolution", **CELL_KINDS}.items()

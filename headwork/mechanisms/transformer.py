@@ -43,7 +43,7 @@ def position_specs(kind: PositionKind, count: int, width: int) -> trees.TablePar
     def rows(like: Tensor) -> Tensor:
         return sinusoidal_positions(like.new_tensor(list(range(count))), width=width)
 
-    return trees.TableParameters(Spec((count, width), trained=False, constant=rows))
+    return trees.TableParameters(Spec((count, width), trainable=False, constant=rows))
 
 
 def stack_specs(kind: type, config: TransformerConfig) -> trees.StackParameters:
@@ -91,14 +91,14 @@ def _stack(
     config: TransformerConfig,
     tokens: Tensor,
     *memory: Tensor,
-    num_outputs: int | None = None,
+    output_tokens: int | None = None,
     kernels: Kernels,
     **masks: Mask,
 ) -> Tensor:
     """Blocks one after another, and a normalisation at the end where the config has one."""
     kernels = kernels.with_attention(config.attention)
     for i, block in enumerate(parameters.blocks):
-        last = num_outputs is not None and i == len(parameters.blocks) - 1
+        last = output_tokens is not None and i == len(parameters.blocks) - 1
         tokens = kernels.inside(f"block {i}").call(
             layer,
             tokens,
@@ -110,7 +110,7 @@ def _stack(
             epsilon=config.epsilon,
             kernels=kernels,
             **masks,
-            **({"num_outputs": num_outputs} if last else {}),
+            **({"output_tokens": output_tokens} if last else {}),
         )
     if parameters.normalisation is None:
         return tokens
@@ -125,16 +125,16 @@ def encoder(
     tokens: Tensor,
     *,
     mask: Mask = None,
-    num_outputs: int | None = None,
+    output_tokens: int | None = None,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """A stack of encoder blocks: vectors in (batch, token, width), as many vectors out.
 
-    With ``num_outputs``, only that many come out: the last block does not compute the others, which saves
-    most of its time. A trace shows all of them, and needs ``num_outputs`` to be None.
+    With ``output_tokens``, only that many come out: the last block does not compute the others, which saves
+    most of its time. A trace shows all of them, and needs ``output_tokens`` to be None.
     """
     return _stack(
-        encoder_layer, parameters, config, tokens, mask=mask, num_outputs=num_outputs, kernels=kernels
+        encoder_layer, parameters, config, tokens, mask=mask, output_tokens=output_tokens, kernels=kernels
     )
 
 
@@ -223,7 +223,7 @@ class EncoderDecoderParameters:
     decoder: trees.StackParameters = subtree("decoder")
 
 
-def _encoder_decoder_parameters(config: EncoderDecoderConfig) -> EncoderDecoderParameters:
+def _encoder_decoder_specs(config: EncoderDecoderConfig) -> EncoderDecoderParameters:
     return EncoderDecoderParameters(
         spec_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
         position_specs("sinusoidal", config.max_length, config.width),
@@ -257,7 +257,7 @@ def _check_pair(
 
 @model(
     "encoder-decoder",
-    _encoder_decoder_parameters,
+    _encoder_decoder_specs,
     _encoder_decoder_steps,
     Input("source", "s", "batch token"),
     Input("target", "t", "batch token"),

@@ -82,7 +82,7 @@ def torch_model(saved: SavedModel) -> Model:
 
 
 def as_tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-    """Copies, since a file's bytes are not to be written, and training ours must not change others'."""
+    """Copies: a file's buffer is read-only, and training this model must not change others' arrays."""
     result = {}
     for name, values in arrays.items():
         is_bfloat16 = values.dtype == checkpoint_files.BFLOAT16

@@ -56,7 +56,7 @@ class Parameters(nn.Module):
         self.node_type, self.names = type(template), [entry.name for entry in fields(template)]
         for name in self.names:
             value = getattr(template, name)
-            if isinstance(value, Spec) and value.trained:
+            if isinstance(value, Spec) and value.trainable:
                 value = nn.Parameter(initialise_parameter(value))
             elif isinstance(value, Spec):
                 self.register_buffer(name, initialise_parameter(value), persistent=value.constant is None)
@@ -96,7 +96,7 @@ class Model(Parameters):
 
     def __init__(self, config: Any, **parts: nn.Module) -> None:
         """A new model; ``parts`` are there already and take the place of new ones."""
-        super().__init__(replace(self.definition.parameters(config), **parts))
+        super().__init__(replace(self.definition.specs(config), **parts))
         self.config = config
 
     def run(

@@ -20,7 +20,7 @@ CACHED_STEP = re.compile(r"block (\d+)/attention/(key|value)")
 class Encoder(Model):
     """A stack of encoder blocks: vectors in (batch, token, width), as many vectors out.
 
-    With ``num_outputs``, only that many come out: the last block does not compute the others.
+    With ``output_tokens``, only that many come out: the last block does not compute the others.
 
     >>> import torch; from headwork.models import TransformerConfig
     >>> encoder = Encoder(TransformerConfig(width=8, hidden=16, heads=2, depth=1))
@@ -29,10 +29,10 @@ class Encoder(Model):
     """
 
     def forward(
-        self, tokens: Tensor, *, num_outputs: int | None = None, mask: Mask = None, note: Note = silent
+        self, tokens: Tensor, *, output_tokens: int | None = None, mask: Mask = None, note: Note = silent
     ) -> Tensor:
         self.check(tokens, note=note)
-        return self.run(tokens, num_outputs=num_outputs, mask=mask, note=note)
+        return self.run(tokens, output_tokens=output_tokens, mask=mask, note=note)
 
 
 class Decoder(Model):

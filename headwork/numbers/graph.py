@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headwork.numbers.hand import HandTensor
-from headwork.numbers.operations import Node, compute_quietly
+from headwork.numbers.operations import Node, compute_unguarded
 
 TensorKey = str | Node  # a tensor by its label, or by how it came about
 
@@ -86,7 +86,7 @@ def recompute(
     replacing, instead, new = replacing or {}, dict(edits), dict[Node, HandTensor]()
 
     def apply(name: str, operands: tuple[HandTensor, ...], options: Mapping[str, Any]) -> HandTensor:
-        array = compute_quietly(name, [operand.array for operand in operands], options)
+        array = compute_unguarded(name, [operand.array for operand in operands], options)
         return HandTensor(array, Node(name, operands, options))
 
     def current(tensor: HandTensor) -> HandTensor:

@@ -109,7 +109,7 @@ class TensorMethods:
         return self._apply("gather", (self, index), {"axis": dim})
 
     def __getitem__(self, key: Any) -> Self:
-        """Cells by numpy's rules; a tensor of whole numbers takes so many rows, as an embedding does."""
+        """Cells by numpy's rules; a tensor of whole numbers looks up rows, as an embedding does."""
         if isinstance(key, TensorMethods):
             return self._apply("lookup", (self, key), {})
         return self._apply("getitem", (self,), {"key": key})

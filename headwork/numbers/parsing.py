@@ -231,7 +231,7 @@ def _parse_brackets(text: str) -> Any:
             if sign == "]":
                 commas.pop()
                 if len(open_lists) == 1:
-                    raise unreadable(text, "a ']' too many.")
+                    raise unreadable(text, "there is one ']' too many.")
                 ended = rows.pop()
                 if ended:
                     current[:] = [*ended, current[:]] if current else ended

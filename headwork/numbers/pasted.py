@@ -108,7 +108,7 @@ def _tuples_to_lists(text: str) -> str:
     Calls and products are left alone.
     """
     signs = list(text)
-    # Of each open bracket: where; whether it stays; has it several entries, lists.
+    # For each open bracket: its index, whether it stays, and whether it holds several entries or lists.
     stack: list[tuple[int, bool, list[bool]]] = []
     last, before = "", ""  # the last sign that is no space, and the sign just before
     for index, sign in enumerate(text):

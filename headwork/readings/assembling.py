@@ -128,7 +128,7 @@ def token_axis(card: Input | Step, tensor: HandTensor) -> int | None:
     """Which axis runs over tokens, where one does and it could also be the last; parameters have none."""
     words = card.axes.split()
     count = len(tensor.shape)
-    if count < 2 or getattr(card, "trained", False):
+    if count < 2 or getattr(card, "trainable", False):
         return None
     for index, word in enumerate(words):
         if word in TOKEN_AXES or (word == "key" and index < len(words) - 1):

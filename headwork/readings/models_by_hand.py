@@ -52,7 +52,7 @@ def model_as_mechanism(
             object.__setattr__(config, "epsilon", Fraction(str(given["epsilon"])))
     if settings.get("depth", 1) > MAX_DEPTH:
         raise TooLarge(f"{definition.slug}: depth {settings['depth']:,}; by hand at most {MAX_DEPTH:,}.")
-    template = definition.parameters(config)
+    template = definition.specs(config)
     if (count := sum(prod(leaf.shape) for leaf in flatten_tree(template).values())) > MAX_PARAMETERS:
         raise TooLarge(f"{definition.slug}: {count:,} parameters; by hand at most {MAX_PARAMETERS:,}.")
     leaves, parameters = flatten_tree(template), {card.name: card for card in parameter_cards(template)}

@@ -42,7 +42,7 @@ def trace_values(trace: "Trace") -> Values:
         alias = next((((name, index),) for name in same if name != path), ())
         return Arithmetic(str(cell), names, cell.sources or alias)
 
-    trained = [name for name, v in trace.inputs.items() if getattr(v.card, "trained", False)]
+    trained = [name for name, v in trace.inputs.items() if getattr(v.card, "trainable", False)]
     later = {name: trace.inputs[name] for name in trained if len(trace.inputs) > MAX_INPUTS_TOGETHER}
     first = [document_value(v, trace.digits) for name, v in trace.inputs.items() if name not in later]
     groups = {"Inputs": first}

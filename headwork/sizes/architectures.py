@@ -66,12 +66,12 @@ def model_rows(
     definition: Definition, config: Any, shapes: Mapping[str, Any], template: Any = None
 ) -> list[Row]:
     """One row for each part of a model, as it runs; parameters that no step uses come first."""
-    template = definition.parameters(config) if template is None else template
+    template = definition.specs(config) if template is None else template
     leaves, paths = trees.flatten_tree(template), trees.parameter_paths(template)
     shapes_of_part: dict[str, dict[str, Shape]] = {}
     for name, leaf in leaves.items():
         scope, _, own = paths[name].rpartition("/")
-        if leaf.trained:
+        if leaf.trainable:
             shapes_of_part.setdefault(scope or own, {})[own] = leaf.shape
     rows = {part: _part_row(part, own) for part, own in shapes_of_part.items()}
     work, current, steps = OperationCount(), "", definition.steps(config)
@@ -198,7 +198,7 @@ def vit(
     config = definition.config_class(**model, channels=channels, classes=classes)
     # The config knows square images only; any grid of patches needs as many positions as it has.
     positions = trees.TableParameters(trees.Spec((tokens, width)))
-    template = replace(definition.parameters(config), positions=positions)
+    template = replace(definition.specs(config), positions=positions)
     counted = model_rows(definition, config, {"images": (channels, *height_width)}, template)
     rows = _repeated(counted, depth)
     return _named_ledger(

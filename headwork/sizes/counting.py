@@ -62,16 +62,16 @@ def shapes_of(
     shapes = {}
     for entry in mechanism.inputs:
         optional = entry.name not in mechanism.required
-        if entry.name in without or (optional and not entry.trained and entry.name not in sizes):
+        if entry.name in without or (optional and not entry.trainable and entry.name not in sizes):
             continue
         shape = tuple(sizes[_word(entry, word, sizes)] for word in entry.axes.split())
-        shapes[entry.name] = shape if entry.trained or batch is None else (batch, *shape)
+        shapes[entry.name] = shape if entry.trainable or batch is None else (batch, *shape)
     return shapes
 
 
 def _word(entry: Input, word: str, sizes: Mapping[str, int]) -> str:
     # A kernel of a grouped convolution reads only the channels of its group.
-    return "group_channel" if entry.trained and word == "channel" and "group_channel" in sizes else word
+    return "group_channel" if entry.trainable and word == "channel" and "group_channel" in sizes else word
 
 
 def count_rows(
@@ -133,12 +133,12 @@ def size_limit(slug: str) -> Iterator[None]:
 
 
 def _input_row(entry: Input, shape: tuple[int, ...]) -> Row:
-    bias = entry.trained and BIASES.fullmatch(entry.name) is not None
+    bias = entry.trainable and BIASES.fullmatch(entry.name) is not None
     return Row(
         name=entry.name,
         shape=shape,
         axes=axis_words(entry.axes, shape),
-        weights=prod(shape) if entry.trained and not bias else None,
+        weights=prod(shape) if entry.trainable and not bias else None,
         biases=prod(shape) if bias else None,
     )
 
@@ -173,7 +173,7 @@ def _countable(mechanism: Mechanism) -> bool:
 
 
 def _inputs(mechanism: Mechanism) -> list[Input]:
-    return [entry for entry in mechanism.inputs if entry.trained or entry.name in mechanism.required]
+    return [entry for entry in mechanism.inputs if entry.trainable or entry.name in mechanism.required]
 
 
 @cache

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from headwork.documents import Document, Formula, Note, Renderable, Table
+from headwork.documents import Caution, Document, Formula, Renderable, Table
 from headwork.errors import unknown_name
 from headwork.files import load_words
 from headwork.sizes.polynomial import Polynomial
@@ -111,7 +111,7 @@ class Ledger(Renderable):
         tables = [_table(rows, summed=self.summed and rows is groups[-1]) for rows in groups]
         facts = [(name, _cell(fact)) for name, fact in self.facts.items()]
         tables += [Table("", ("", ""), facts)] if facts else []
-        remarks = (*self.notes, *map(Note, self.warnings))
+        remarks = (*self.notes, *map(Caution, self.warnings))
         return Document(self.title, (*tables, *remarks), data=self.as_data)
 
     def as_data(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from headwork.data.loading import load_images, load_texts
 from headwork.data.tokens import parse_tokenizer
 from headwork.errors import InputError
 from headwork.files import parse_json, read_bytes, refuse_links, unused_path
-from headwork.loading import LoadedModel, SavedModel, read_saved
+from headwork.loading import NumpyModel, SavedModel, read_saved
 from headwork.loading.model import check_parameters
 from headwork.mechanisms.configs import known_fields
 from headwork.mechanisms.definitions import classifier_definition
@@ -197,7 +197,7 @@ def load(folder: str | Path, *, torch: bool = False) -> Any:
     """The model of a folder: of a run, of a saved model, or of a BERT or ViT of the transformers library.
 
     ``digits`` and ``fashion-mnist`` are trained models of the package. A model runs on numpy
-    (``LoadedModel``), and where it is traced each cell has its arithmetic; with ``torch`` it is a module of
+    (``NumpyModel``), and where it is traced each cell has its arithmetic; with ``torch`` it is a module of
     ``headwork.models``.
 
     >>> examples = example_images("digits")
@@ -206,7 +206,7 @@ def load(folder: str | Path, *, torch: bool = False) -> Any:
     """
     path = find_run(folder)
     saved = saved_model(path) if (path / DATA).exists() else read_saved(path)
-    return _torch_model(saved) if torch else LoadedModel(saved)
+    return _torch_model(saved) if torch else NumpyModel(saved)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from headwork.documents import (
     Badge,
     BadgeRow,
     Bar,
-    Card,
+    Caution,
     Code,
     Details,
     Document,
@@ -41,7 +41,6 @@ from headwork.documents import (
     Item,
     Items,
     Link,
-    Note,
     Prose,
     Slider,
     Table,
@@ -49,6 +48,7 @@ from headwork.documents import (
     Tokens,
     Value,
     Values,
+    VerdictCard,
 )
 from headwork.documents.formats import find_format, format_names
 from headwork.errors import InputError
@@ -275,12 +275,12 @@ def hostile_document(name):
         (
             Heading(name),
             Prose((name, Formula("x"), name, Link(name, "#part"))),
-            Note(name),
+            Caution(name),
             Items((Item(name, name, name, True, (name,)),)),
             Code(name),
             Figure(plot, name, name),
             Details(name, (Prose(name),)),
-            Card(name, name, False, name, (Table(name, ("a",), [(Badge(name, "bad", name),)]),)),
+            VerdictCard(name, name, False, name, (Table(name, ("a",), [(Badge(name, "bad", name),)]),)),
             Table("", ("a", "b", "c"), [(BadgeRow((Badge(name),)), Bar(0.5, name), Link(name, "#a"))]),
             Table(name, (name, "b"), [(name, 1)], [name]),
             shown,

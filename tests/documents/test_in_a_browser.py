@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from headwork import explain
 from headwork.documents import (
+    Caution,
     Code,
     Details,
     Document,
@@ -22,7 +23,6 @@ from headwork.documents import (
     Item,
     Items,
     Link,
-    Note,
     Prose,
     Table,
 )
@@ -319,7 +319,7 @@ def _report() -> str:
         items,
         Heading("Two"),
         Picture(plot, "a line", "A line."),
-        Note("Beware."),
+        Caution("Beware."),
     )
     return Document("Report", (*blocks, Details("more", (Code("x = 1"),), "fold")), "About.").to_html()
 

@@ -100,9 +100,11 @@ def test_inputs_have_the_axes_of_their_cards(example: Any, given: Any) -> None:
     sizes: dict[str, int] = {}
     for card in what.inputs:
         if card.name in example.inputs:
-            words = card.axes.split()[:: -1 if turned and card.trained and card.name.startswith("W_") else 1]
+            words = card.axes.split()[
+                :: -1 if turned and card.trainable and card.name.startswith("W_") else 1
+            ]
             # With groups, a kernel has the channels of one group.
-            words = ["group_channel" if card.trained and word == "channel" else word for word in words]
+            words = ["group_channel" if card.trainable and word == "channel" else word for word in words]
             for word, size in last_axes(words, given(example, "decimal")[card.name].shape):
                 assert sizes.setdefault(word, size) == size, (card.name, word)
 

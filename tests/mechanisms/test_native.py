@@ -87,7 +87,7 @@ def quiet_cache(monkeypatch, tmp_path):
 
 
 @pytest.mark.real("compiler")
-@pytest.mark.parametrize("more", [{}, {"num_outputs": 2}, {"activation": "relu"}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"output_tokens": 2}, {"activation": "relu"}], ids=str)
 def test_it_is_the_plain_mechanism(more):
     assert_twins(SMALL, tolerance=1e-12, **more)
     if not more:
@@ -98,9 +98,9 @@ def test_it_is_the_plain_mechanism(more):
 @pytest.mark.parametrize("sizes", OTHERS, ids=lambda sizes: "-".join(map(str, sizes.values())))
 @pytest.mark.parametrize("outputs", [None, 1])
 def test_it_is_the_plain_mechanism_at_every_size(sizes, outputs):
-    assert_twins(sizes, tolerance=1e-12, num_outputs=outputs)
-    assert_twins(sizes, tolerance=5e-6, dtype=torch.float32, num_outputs=outputs)
-    assert_twins(sizes, tolerance=1e-12, num_outputs=outputs, activation="relu")
+    assert_twins(sizes, tolerance=1e-12, output_tokens=outputs)
+    assert_twins(sizes, tolerance=5e-6, dtype=torch.float32, output_tokens=outputs)
+    assert_twins(sizes, tolerance=1e-12, output_tokens=outputs, activation="relu")
 
 
 @pytest.mark.real("compiler")
@@ -298,7 +298,7 @@ def test_no_access_out_of_bounds_and_nothing_undefined(sizes, outputs, tmp_path)
         compiling.FLAGS += ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
         from tests.mechanisms.test_native import assert_twins
         import torch
-        assert_twins({sizes!r}, tolerance=5e-6, dtype=torch.float32, num_outputs={outputs!r})
+        assert_twins({sizes!r}, tolerance=5e-6, dtype=torch.float32, output_tokens={outputs!r})
         print("clean")
     """
     environment = {"LD_PRELOAD": found.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}

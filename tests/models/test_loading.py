@@ -12,7 +12,7 @@ import torch
 
 import headwork
 from headwork.errors import InputError, TooLarge
-from headwork.loading import LoadedModel
+from headwork.loading import NumpyModel
 from headwork.models import VisionTransformer, VisionTransformerConfig, from_pretrained
 from headwork.numbers.arithmetic import evaluate
 
@@ -25,7 +25,7 @@ def scattered(model: Any) -> Any:
     return model
 
 
-def both(case: Any, folder: Path, **changes: Any) -> tuple[Any, LoadedModel, list[Any]]:
+def both(case: Any, folder: Path, **changes: Any) -> tuple[Any, NumpyModel, list[Any]]:
     saved = scattered(case.model(**changes)).save_pretrained(folder)
     arrays = [tensor.numpy() for tensor in case.batch()]
     return headwork.load(saved, torch=True), headwork.load(saved), arrays
@@ -54,7 +54,7 @@ def test_numpy_is_torch_step_by_step(case: Any, tmp_path: Path) -> None:
         assert ours[path].formula == theirs[path].formula
 
 
-def follow(trace: Any, model: LoadedModel, draw: random.Random) -> str:
+def follow(trace: Any, model: NumpyModel, draw: random.Random) -> str:
     """From a random cell of the output, one source after another; each line must be true."""
     path = trace.output.path
     index = tuple(draw.randrange(n) for n in trace.output.shape)

@@ -73,7 +73,7 @@ def test_shapes_alone_give_the_shapes(case: Any) -> None:
 
     kept: dict[str, Any] = {}
     recorded: dict[str, Any] = {}
-    tree = trees.map_tree(lambda name, leaf: shape(leaf), model.definition.parameters(model.config))
+    tree = trees.map_tree(lambda name, leaf: shape(leaf), model.definition.specs(model.config))
     options = {name: tuple(map(shape, pair)) for name, pair in more.items()}
     model.definition.function(
         tree, model.config, *map(shape, inputs), **options, kernels=PLAIN.with_note(recorder(kept))
@@ -108,7 +108,7 @@ def test_replacing_a_step_moves_what_follows_and_nothing_before(case: Any) -> No
 # --- the tree -----------------------------------------------------------------------------------------
 def test_a_tree_is_built_from_flat_names_and_back(case: Any) -> None:
     model = case.model()
-    template, state = model.definition.parameters(model.config), dict(model.state_dict())
+    template, state = model.definition.specs(model.config), dict(model.state_dict())
     fixed = {n: t for n, t in model.named_buffers() if n not in state}
     tree = trees.fill_tree(template, state | fixed)
     assert {n: id(t) for n, t in trees.flatten_tree(tree).items()} == {
@@ -128,7 +128,7 @@ def test_a_tree_is_built_from_flat_names_and_back(case: Any) -> None:
 
 
 def test_paths_are_those_of_the_steps(cases: dict[str, Any]) -> None:
-    paths = trees.parameter_paths(DEFINITIONS["VisionTransformer"].parameters(cases["vision"].config))
+    paths = trees.parameter_paths(DEFINITIONS["VisionTransformer"].specs(cases["vision"].config))
     assert paths["transformer.blocks.1.feed_forward.W_1"] == "block 1/feed-forward/W_1"
     assert paths["transformer.blocks.0.normalisation_2.scale"] == "block 0/normalisation 2/scale"
     assert paths["class_token"] == "class token"
@@ -137,6 +137,6 @@ def test_paths_are_those_of_the_steps(cases: dict[str, Any]) -> None:
 def test_definitions_and_configs_need_no_torch() -> None:
     code = (
         "import sys; from headwork.mechanisms.definitions import find_definition; import headwork.mechanisms;"
-        "d = find_definition('vision'); d.parameters(d.config_class()); assert 'torch' not in sys.modules"
+        "d = find_definition('vision'); d.specs(d.config_class()); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

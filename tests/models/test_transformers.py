@@ -221,10 +221,10 @@ def test_the_first_tokens_alone_are_the_first_of_all(placement: Any) -> None:
     given, results = torch.randn(2, 5, SMALL["width"], dtype=torch.float64), []
     for first in (None, 2):
         tokens = given.clone().requires_grad_()
-        out = encoder(tokens, num_outputs=first)[:, :2]
+        out = encoder(tokens, output_tokens=first)[:, :2]
         results.append((out, torch.autograd.grad((out**2).sum(), [tokens, *encoder.parameters()])))
     (all_of, grads), (some, their_grads) = results
-    assert encoder(tokens, num_outputs=2).shape[1] == 2
+    assert encoder(tokens, output_tokens=2).shape[1] == 2
     torch.testing.assert_close(some, all_of, rtol=0, atol=1e-12)
     for a, b in zip(grads, their_grads, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-12)

@@ -51,7 +51,7 @@ def test_drawn_parameters_give_what_torch_gives(definition: Any) -> None:
     fields = {n: v for n, v in trace.options.items() if v is not None and "mask" not in n}
     fields |= {"epsilon": 0.01} if "epsilon" in fields else {}
     model = MODELS[definition.name](definition.config_class(**fields)).double().eval()
-    paths = trees.parameter_paths(definition.parameters(model.config))
+    paths = trees.parameter_paths(definition.specs(model.config))
     with torch.no_grad():
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             tensor.copy_(torch.tensor(trace[paths[name]].values))

@@ -58,7 +58,9 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
 
 
 def _fold_sections(shown: Sequence[blocks.Block]) -> tuple[Sequence[blocks.Block], Sequence[blocks.Details]]:
-    """Of many parts that can be linked to, each folded under its heading; and what stands before them."""
+    """What stands before the first section, and, where there are many sections, each folded under its
+    heading.
+    """
     heads = [
         (i, b) for i, b in enumerate(shown) if isinstance(b, blocks.Heading) and b.level == 2 and b.anchor
     ]
@@ -138,7 +140,7 @@ class Html(Renderer):
             self.contents.append((block.anchor, block.text))
         yield from self.template(block)
 
-    prose = note = figure = details = card = items = table = template
+    prose = caution = figure = details = verdict_card = items = table = template
 
     def attention_view(self, block: AttentionView | TokenHeatmaps) -> Iterator[Markup]:
         self.has_token_view = True
@@ -250,9 +252,9 @@ def values_markup(
         read = [frame if other is block else Frame(other, cards, frame.scales) for other in frames]
         contents = [records.frame(one, MAX_SOURCES / len(frames)) for one in read]
         labels = list(slider.labels) if slider else []
-        stored = {"records": list(records.numbers), "frames": contents, "start": start, "labels": labels}
+        stored = {"records": list(records.record_ids), "frames": contents, "start": start, "labels": labels}
         data = script_data(stored)
-        has_exact = any(record[0] and record[1] for record in records.numbers)
+        has_exact = any(record[0] and record[1] for record in records.record_ids)
     names = {card.value.name: card for card in cards}
     left_out = len(every) - len(cards)
     return render_template(
@@ -301,7 +303,7 @@ class Frame:
         tint = None if self.block.arithmetic is None else number_format.heat(number, self.scales[name])
         if number is None or math.isfinite(number):
             decimal = "" if number is None else number_format.number_text(number, value.digits)
-            exact = None if in_heatmap or value.exact is None else value.exact[index]
+            exact = None if in_heatmap or value.exact_values is None else value.exact_values[index]
             form = Markup("") if exact is None else _exact_form(exact, decimal)
             return CellContent(decimal, form, tint)
         return CellContent(number_format.number_text(number, value.digits), not_finite=True)
@@ -329,27 +331,27 @@ def _exact_form(value: Any, decimal: str) -> Markup:
 
 
 class CellRecords:
-    """The texts of each cell, stored once however often they occur; a frame is a list of their numbers.
+    """The texts of each cell, stored once however often they occur; a frame is a list of their ids.
 
     A record is (decimal, exact form, heat or "odd", arithmetic, the same in names, numbers of its sources);
     a cell of a heat map without arithmetic has none.
     """
 
     def __init__(self, cards: list[ValueCard], options: Sequence[str]) -> None:
-        self.numbers: dict[Any, int] = {}
+        self.record_ids: dict[Any, int] = {}
         self.characters = 0
         self.cards = cards
         cells: list[tuple[str, CellIndex]] = [(name, ()) for name in options]
         cells += [(card.value.name, index) for card in cards for index, _ in card.cells()]
         self.order = {index: number for number, index in enumerate(cells)}
 
-    def _number(self, record: Any) -> int:
-        return self.numbers.setdefault(record, len(self.numbers))
+    def _record_id(self, record: Any) -> int:
+        return self.record_ids.setdefault(record, len(self.record_ids))
 
     def frame(self, frame: Frame, budget: float) -> dict[str, Any]:
         """One frame, options first, then every cell in the page's order."""
         block = frame.block
-        cells = [self._number((value, "", None, "", "", ())) for value in block.options.values()]
+        cells = [self._record_id((value, "", None, "", "", ())) for value in block.options.values()]
         numbers: list[Any] = [None] * len(cells)  # in full precision, for those who copy them
         for left, card in zip(range(len(self.cards), 0, -1), self.cards, strict=True):
             name = card.value.name
@@ -369,7 +371,7 @@ class CellRecords:
                     cells.append(-1)  # the page makes it from the number
                     continue
                 tint = "odd" if entry.not_finite else entry.heat
-                cells.append(self._number((entry.decimal, str(entry.exact), tint, *arithmetic)))
+                cells.append(self._record_id((entry.decimal, str(entry.exact), tint, *arithmetic)))
         own = [card.value.name for card in self.cards if not card.value.shown_with_step]
         return {
             "cells": cells,

@@ -37,11 +37,11 @@ def plain(nested: Any) -> Any:
 def _data(block: blocks.Block) -> Any:
     if isinstance(block, blocks.Table):
         return block.as_data()
-    if isinstance(block, (blocks.Details, blocks.Card)):
+    if isinstance(block, (blocks.Details, blocks.VerdictCard)):
         names = ("summary",) if isinstance(block, blocks.Details) else ("name", "verdict", "text")
         return {name: getattr(block, name) for name in names} | {"parts": list(map(_data, block.blocks))}
     if isinstance(block, blocks.Figure):
         return {"figure": block.alt, "caption": block.caption}
-    if isinstance(block, (blocks.Heading, blocks.Note, blocks.Items, blocks.Code)):
+    if isinstance(block, (blocks.Heading, blocks.Caution, blocks.Items, blocks.Code)):
         return asdict(block)
     return "\n".join(Text().render_blocks([block]))

@@ -51,7 +51,7 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
     if fragment:
         return body
     packages = "\\usepackage{graphicx}\n" if writer.pictures else ""
-    if writer.passages:
+    if writer.has_pandoc_text:
         packages = read_asset("pandoc_text.tex")
     return f"{read_asset('document.tex')}{packages}\\begin{{document}}\n{body}\\end{{document}}\n"
 
@@ -94,7 +94,7 @@ class Latex(FormulaRenderer):
 
     def __init__(self) -> None:
         self.pictures: dict[str, Any] = {}
-        self.passages = False
+        self.has_pandoc_text = False
 
     def text(self, words: str) -> str:
         return escape_latex(words)
@@ -111,7 +111,7 @@ class Latex(FormulaRenderer):
         name = {2: "subsection*", 3: "subsubsection*"}.get(block.level, "paragraph")
         yield rf"\{name}{{{escape_latex(block.text)}}}"
 
-    def note(self, block: blocks.Note) -> Iterator[str]:
+    def caution(self, block: blocks.Caution) -> Iterator[str]:
         yield rf"\emph{{Note:}} {escape_latex(block.text)}"
 
     def display(self, latex: str) -> str:
@@ -123,7 +123,7 @@ class Latex(FormulaRenderer):
         yield rf"\picturefile{{{name}}}{{{escape_latex(block.alt)}}} {escape_latex(block.caption)}"
 
     def pandoc_text(self, block: blocks.PandocText) -> Iterator[str]:
-        self.passages = True
+        self.has_pandoc_text = True
         self.pictures |= block.pictures
         text = write_tree(block.tree, self.pandoc_format, "--syntax-highlighting=none")
         text = re.sub(r"\\includegraphics(\[[^]]*\])?\{", r"\g<0>\\jobname-", text)
@@ -199,7 +199,7 @@ class Latex(FormulaRenderer):
         return rf"\paragraph{{{escape_latex(words)}}}\mbox{{}}\par"
 
     def value_heading(self, value: blocks.Value, level: int) -> Iterator[str]:
-        numbers, _, words = value.size.partition(" (")
+        numbers, _, words = value.shape_text.partition(" (")
         size = f"${numbers.replace(' x ', TIMES_SIGN)}$ ({escape_latex(words)}" if words else numbers
         yield rf"\paragraph{{{escape_latex(value.name)}}} {self.math(value.equation)} \quad {size}"
 

@@ -69,7 +69,7 @@ class Markdown(FormulaRenderer):
     def heading(self, block: blocks.Heading) -> Iterator[str]:
         yield f"{'#' * block.level} {self.text(' '.join(block.text.split()))}"
 
-    def note(self, block: blocks.Note) -> Iterator[str]:
+    def caution(self, block: blocks.Caution) -> Iterator[str]:
         yield f"> **Note:** {self.text(block.text)}"
 
     def figure(self, block: blocks.Figure) -> Iterator[str]:
@@ -98,4 +98,4 @@ class Markdown(FormulaRenderer):
 
     def value_heading(self, value: blocks.Value, level: int) -> Iterator[str]:
         yield from self.heading(blocks.Heading(value.name, level))
-        yield f"{self.math(value.equation)}: {self.text(value.size.replace(' x ', ' × '))}"
+        yield f"{self.math(value.equation)}: {self.text(value.shape_text.replace(' x ', ' × '))}"

@@ -32,7 +32,7 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
 
 
 def _blocks(parts: Iterable[Any]) -> Iterator[Block]:
-    """The parts of a document; one that has code by the first of it, which works it again."""
+    """The parts of a document; one that has code of its own as its first code block, which recomputes it."""
     for part in parts:
         inner = part.document() if isinstance(part, Renderable) else None
         if inner is not None and inner.notebook_blocks:

@@ -109,7 +109,7 @@ class Typst(FormulaRenderer):
         anchor = f"#label({string(block.anchor)})" if block.anchor else ""
         yield f"#heading(level: {max(block.level - 1, 1)})[{self.text(block.text)}]{anchor}"
 
-    def note(self, block: blocks.Note) -> Iterator[str]:
+    def caution(self, block: blocks.Caution) -> Iterator[str]:
         yield f"#remark[*Note:* {self.text(block.text)}]"
 
     def details(self, block: blocks.Details) -> Iterator[str]:
@@ -172,7 +172,7 @@ class Typst(FormulaRenderer):
         return f"#block(sticky: true)[*{self.text(words)}*]"
 
     def value_heading(self, value: blocks.Value, level: int) -> Iterator[str]:
-        size = self.text(value.size.replace(" x ", " × "))
+        size = self.text(value.shape_text.replace(" x ", " × "))
         yield (
             f"#block(sticky: true, above: 1.3em)[*{self.text(value.name)}* #h(0.6em) "
             f"{self.math(value.equation)} #h(0.6em) #text(fill: luma(90))[{size}]]"

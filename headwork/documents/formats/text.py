@@ -52,7 +52,7 @@ class Text(Renderer):
         text = self.inline(block.text)
         yield text if self.style == PLAIN else "\n".join(self.wrapped(text))
 
-    def note(self, block: blocks.Note) -> Iterator[str]:
+    def caution(self, block: blocks.Caution) -> Iterator[str]:
         yield "\n".join(self.wrapped(f"Note: {block.text}", "", "  "))
 
     def figure(self, block: blocks.Figure) -> Iterator[str]:
@@ -70,8 +70,8 @@ class Text(Renderer):
             lines += [f"    {line}" for line in item.more]
         yield "\n".join(lines)
 
-    def card(self, block: blocks.Card) -> Iterator[str]:
-        head, *inner = super().card(block)
+    def verdict_card(self, block: blocks.VerdictCard) -> Iterator[str]:
+        head, *inner = super().verdict_card(block)
         lines = [f"    {line}" for piece in inner for line in piece.rstrip().splitlines()]
         yield "\n".join([head, *lines])
 
@@ -103,7 +103,7 @@ class Text(Renderer):
         yield from self.notes(block.warnings)
 
     def _value_heading(self, value: blocks.Value) -> Iterator[str]:
-        left, right = plain_formula(value.equation), f"{value.name}, {value.size}"
+        left, right = plain_formula(value.equation), f"{value.name}, {value.shape_text}"
         if len(left) + 3 + len(right) <= self.style.width:
             yield f"{left}   {self.with_bold(right, value.name)}"
             return
@@ -123,7 +123,7 @@ class Text(Renderer):
             if caption:
                 yield f"  {caption}"
             numbers = select_matrix(value.values, index)
-            exact = None if value.exact is None else select_matrix(value.exact, index)
+            exact = None if value.exact_values is None else select_matrix(value.exact_values, index)
             decimals = number_format.number_texts(numbers if exact is None else exact, value.digits)
             strings = (
                 decimals if exact is None else number_format.exact_texts(exact, number_format.with_infinity)

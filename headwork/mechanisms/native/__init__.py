@@ -36,8 +36,8 @@ def encoder_layer(tokens: Tensor, parameters: EncoderLayerParameters, **options:
         fused: Tensor = layers.encoder_layer(tokens, parameters, **options)
         return fused
     weights, epsilon = _weights(parameters), float(options["epsilon"])
-    trained = torch.is_grad_enabled() and any(each.requires_grad for each in (tokens, *weights))
-    block = _block(tokens, weights, sizes.outputs, sizes.heads, sizes.activation, epsilon, trained)
+    needs_gradient = torch.is_grad_enabled() and any(each.requires_grad for each in (tokens, *weights))
+    block = _block(tokens, weights, sizes.outputs, sizes.heads, sizes.activation, epsilon, needs_gradient)
     output: Tensor = block[0]
     return output
 
@@ -63,7 +63,7 @@ def _sizes(
     activation: Literal["relu", "gelu"],
     kernels: FusedKernels,
     mask: Any = None,
-    num_outputs: int | None = None,
+    output_tokens: int | None = None,
     **rest: Any,
 ) -> Sizes | None:
     """The sizes for which to compile, or None where only the fused kernels will do."""
@@ -82,7 +82,7 @@ def _sizes(
     if torch.compiler.is_exporting():  # an exported graph goes to other programs
         return None
     count = tokens.shape[1]
-    return _sizes_of(weights, count, num_outputs or count, heads, activation)
+    return _sizes_of(weights, count, output_tokens or count, heads, activation)
 
 
 def _sizes_of(weights: Sequence[Tensor], tokens: int, outputs: int, heads: int, activation: Any) -> Sizes:
@@ -154,15 +154,17 @@ def _block(
     heads: int,
     activation: str,
     epsilon: float,
-    trained: bool,
+    needs_gradient: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The block's output, and what its backward pass needs of each image (nothing, unless trained)."""
+    """The block's output, and what its backward pass needs of each image (nothing, unless it needs a
+    gradient).
+    """
     images, count, width = tokens.shape
     sizes = _sizes_of(weights, count, outputs, heads, activation)
     tokens, matrices = tokens.contiguous(), _Pointers(weights)
     output = tokens.new_empty(images, outputs, width)
-    saved = tokens.new_empty(images, sizes.kept if trained else 0)
-    kept = saved.data_ptr() if trained else None
+    saved = tokens.new_empty(images, sizes.kept if needs_gradient else 0)
+    kept = saved.data_ptr() if needs_gradient else None
     code = library(sizes).forward_pass(
         tokens.data_ptr(), matrices.table, epsilon, images, _threads(images), output.data_ptr(), kept
     )
@@ -231,4 +233,4 @@ def _threads(images: int) -> int:
 
 def _check_memory(code: int) -> None:
     if code:
-        raise MemoryError("the native kernel found no memory for its work")
+        raise MemoryError("the native kernel ran out of memory")

@@ -77,7 +77,7 @@ def library(sizes: Sizes) -> ctypes.CDLL:
     ]
     numbers += [f"-DREAL={sizes.real}", f"-DRELU={int(sizes.activation == 'relu')}"]
     flags = [*FLAGS, *numbers, f"-DVECTOR_BYTES={vector_bytes}"]
-    ingredients = repr((flags, _first_line(compiler), platform.machine(), _processor())).encode()
+    ingredients = repr((flags, _compiler_version(compiler), platform.machine(), _processor())).encode()
     name = hashlib.sha256(b"".join(sources.values()) + ingredients).hexdigest()[:24]
     loaded = ctypes.CDLL(str(_compiled_path(name, [compiler, *flags], sources)))
     loaded.kept_numbers.restype = count = ctypes.c_int64
@@ -85,7 +85,7 @@ def library(sizes: Sizes) -> ctypes.CDLL:
     loaded.forward_pass.argtypes = (address, address, ctypes.c_double, *images_and_threads, address, address)
     loaded.backward_pass.argtypes = (address, address, *images_and_threads, address, address, address)
     if loaded.kept_numbers() != sizes.kept:
-        raise UnavailableError("the native kernel keeps other numbers than were expected of it")
+        raise UnavailableError("the native kernel saves more or less for its backward pass than expected")
     return loaded
 
 
@@ -138,7 +138,7 @@ def _compile(command: list[str], sources: dict[str, bytes]) -> bytes:
 
 
 @cache
-def _first_line(compiler: str) -> str:
+def _compiler_version(compiler: str) -> str:
     return _run([compiler, "--version"]).stdout.partition("\n")[0]
 
 
