@@ -81,15 +81,6 @@ def sheet(course: Path, roster: Path, out: Path) -> None:
     print(f"wrote {out}: students/ to hand out, key/ to keep, answers/ for what comes back", file=sys.stderr)
 
 
-NEXT_STEPS = {
-    "gradescope": "upload autograder.zip; hand out student/, of which answer.toml comes back",
-    "otter": "hand out student/; in autograder/ run: otter generate -t tests -o autograder.zip headwork",
-    "nbgrader": "there run: nbgrader generate_assignment NAME, with the folder under source/ for NAME",
-    "moodle": "import the XML file into a question bank of Moodle",
-    "notebook": "hand out the notebook",
-}
-
-
 @command(of="practice")
 def export(sources: list[str], to: str, out: Path, seed: int = 0, difficulty: int = 1, hint: int = 2) -> None:
     """Write exercises as the files of a course system.
@@ -101,12 +92,12 @@ def export(sources: list[str], to: str, out: Path, seed: int = 0, difficulty: in
 
     if len(sources) == 1 and assignments.is_key_folder(sources[0]):
         exporting.export({}, to, out, hint=hint, sheets=assignments.read_student_sheets(sources[0]))
-        own = "upload autograder.zip" if to == "gradescope" else NEXT_STEPS[to]
+        own = "upload autograder.zip" if to == "gradescope" else exporting.NEXT_STEPS[to]
         print(f"wrote {out}: {own}; hand out every student's own sheet, too", file=sys.stderr)
     else:
         exercises = assignments.read_exercises(sources, seed=seed, difficulty=difficulty)
         exporting.export(exercises, to, out, hint=hint)
-        print(f"wrote {out}: {NEXT_STEPS[to]}", file=sys.stderr)
+        print(f"wrote {out}: {exporting.NEXT_STEPS[to]}", file=sys.stderr)
 
 
 @command(of="course")
@@ -134,6 +125,7 @@ def new_notebook(notebook: str, out: Path, as_: str = "student", force: bool = F
 
     A student's has blanks, and after each a check that draws fresh numbers and names the cause of a mistake.
     """
+    from headwork.courses.exporting import NEXT_STEPS
     from headwork.courses.notebooks import write_notebook
 
     files = write_notebook(notebook, as_, out, force=force)

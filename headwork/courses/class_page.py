@@ -31,22 +31,14 @@ from headwork.documents import (
 )
 from headwork.documents.style import escape_controls
 from headwork.errors import InputError
-from headwork.files import file_name, write_atomic
+from headwork.files import file_name, load_package_toml, write_atomic
 from headwork.grading.feedback import feedback_document, named_causes
 from headwork.grading.marks import StepMark
 from headwork.grading.wording import points_text
 
 HISTOGRAM_BINS = 10  # of the distribution
 CAUSES_ON_TOP = 3  # causes that the page opens with
-# The sign and tone of a step by its verdict, and what it means.
-VERDICT_SIGNS = {
-    "correct": ("+", "good"),
-    "partly correct": ("/", "part"),
-    "as before": ("~", "part"),
-    "incorrect": ("x", "bad"),
-    "missing": (".", "open"),
-    "unreadable": ("?", "open"),
-}
+VERDICT_SIGNS: Mapping[str, tuple[str, str]] = load_package_toml(__file__, "words.toml")["verdict_signs"]
 CAUSE_COLUMNS = ("exercise", "step", "cause", "students", "who", "sentence")
 STEP_COLUMNS = ("exercise", "step", "correct", "of", "lost", "full")
 Record = dict[str, Any]

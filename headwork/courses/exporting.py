@@ -23,12 +23,13 @@ from headwork.documents.formats.notebook import NotebookCell, notebook_text
 from headwork.errors import InputError, unknown_name
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.questions import Blank, answer_sheet, build_question
-from headwork.files import read_text, toml_text, write_atomic
+from headwork.files import load_package_toml, read_text, toml_text, write_atomic
 from headwork.grading.marking import PART
 
 # What marking needs of this package and of others; no torch.
 PACKAGES = ("numbers", "mechanisms", "documents", "readings", "sizes", "exercises", "grading", "courses")
 MODULES = ("__init__.py", "errors.py", "files.py", "note.py")
+NEXT_STEPS = load_package_toml(__file__, "words.toml")["next_steps"]  # for the teacher, by the system
 REQUIREMENTS = "numpy>=2.0\nmarkupsafe>=2.1\n"
 INSTRUCTIONS = (
     "Assign each answer to its variable: as a string, typed as by hand (`1/2 0.25`, a new line or `;` for a "

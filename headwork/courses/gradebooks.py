@@ -14,15 +14,12 @@ from pathlib import Path
 from headwork.courses.class_page import csv_text
 from headwork.courses.cohort import StudentMarks
 from headwork.errors import InputError
-from headwork.files import read_bytes, read_text, write_atomic
+from headwork.files import load_package_toml, read_bytes, read_text, write_atomic
 from headwork.grading.wording import points_text
 
 MAX_BYTES = 3_000_000
-CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
-MOODLE = ("ID number", "Full name", "Email address")
-# The columns that say who a row is about, the surest first.
-IDENTITY_COLUMNS: tuple[str, ...] = ("sis user id", "sis login id", "id number", "username", "email address")
-IDENTITY_COLUMNS += ("email", "integration id", "id", "student id", "student", "full name")
+COLUMNS = load_package_toml(__file__, "words.toml")["gradebook"]
+CANVAS, MOODLE, IDENTITY_COLUMNS = (COLUMNS[name] for name in ("canvas", "moodle", "identity"))
 POINTS_POSSIBLE = "points possible"  # how the second or third row of Canvas's export begins
 GRADE = "grade"  # the column of Moodle's worksheet for one assignment
 EXCUSED = ("EX", "N/A")  # Canvas: who is excused, and who need not hand it in

@@ -7,6 +7,7 @@ from html.entities import codepoint2name
 
 from markupsafe import Markup
 
+from headwork.files import load_package_toml
 from headwork.note import LAST_TAKEN, MATRIX, Step
 
 # The converter passes these three through as they are, so that text could become markup.
@@ -42,22 +43,8 @@ def _unescape(reference: re.Match[str]) -> str:
 
 
 # LaTeX commands as plain text; any other command is its own name.
-COMMAND_TEXTS = {codepoint2name[ord(letter)]: letter for letter in "αβγδεθλμσφωΦΣ"} | {
-    "top": "T",
-    "infty": "∞",
-    "ldots": "...",
-    "cdots": "...",
-    "cdot": "*",
-    "textstyle": "",
-    "prime": "'",
-    "times": "x",
-    "to": "→",
-    "approx": "≈",
-    "left": "",
-    "right": "",
-    "lfloor": "floor(",
-    "rfloor": ")",
-}
+COMMAND_TEXTS = {codepoint2name[ord(letter)]: letter for letter in "αβγδεθλμσφωΦΣ"}
+COMMAND_TEXTS |= load_package_toml(__file__, "formulas.toml")["commands"]
 
 
 @lru_cache(maxsize=4096)

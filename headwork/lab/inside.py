@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwork.errors import InputError
+from headwork.files import load_package_toml
 from headwork.lab.calls import register_call
 
 if TYPE_CHECKING:
     from headwork.lab.model_views import ModelView, ResumableModel
 
-TITLES = {
-    "digits": ("Digits", "draw a digit here, 0 to 9"),
-    "fashion-mnist": ("Fashion-MNIST", "draw clothes, or choose some below"),
-}
+TITLES = load_package_toml(__file__, "words.toml")["titles"]
 MAX_CLASSES = 20  # of more, only the most probable are shown
 MAX_NAMED_TOKENS = 5  # tokens that a sentence names, at most
 MAX_PASSES = 16  # of a model, in one call: a drawing waits no longer than for these

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.errors import InputError, TooLarge, check_known
+from headwork.files import load_package_toml
 from headwork.inspection.model_folders import OpenedModel, source_on_text
 from headwork.inspection.model_on_input import WEIGHTS, AttentionMap, ModelOnInput
 from headwork.inspection.tracing import trace
@@ -29,16 +30,8 @@ MAX_LETTERS = 2000  # of a text, for a torch module
 
 
 # --- changes of heads -----------------------------------------------------------------------------------
-# What can become of a head: in words, and for one that headwork.build makes its target.
-HEAD_CHANGES: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "off": ("switched off", "", {}),
-    "uniform": ("made uniform", "", {}),
-    "itself": ("replaced by one that looks at its own token", "identity", {}),
-    "previous": ("replaced by one that looks at the token before", "shift", {"by": -1}),
-    "next": ("replaced by one that looks at the token after", "shift", {"by": 1}),
-    "first": ("replaced by one that looks at the first token", "first", {}),
-    "neighbours": ("replaced by the mean of three neighbours", "running-mean", {"window": 3}),
-}
+# In words, and for one that headwork.build makes its target.
+HEAD_CHANGES = load_package_toml(__file__, "words.toml")["head_changes"]
 
 
 @dataclass(frozen=True)

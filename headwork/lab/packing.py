@@ -22,33 +22,14 @@ from pathlib import Path
 from headwork.data.catalog import File, require_entry
 from headwork.data.fetching import cache_folder, content, fetch, to_stderr
 from headwork.errors import InputError
-from headwork.files import write_atomic
+from headwork.files import load_package_toml, write_atomic
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent
-# Of our own what the calls need, and what further rooms will; nothing that needs torch, data or a server.
-PACKAGES = (
-    *("numbers", "mechanisms", "documents", "readings", "sizes"),
-    *("construct", "exercises", "grading", "lab"),
-)
-# What "Look inside" needs, brought when it is first used: modules, and the trained models of the package.
-LAZY_MODULES = [
-    *("loading", "data"),
-    *(f"inspection/{n}.py" for n in ["__init__", "tracing", "model_on_input", "relevance", "model_folders"]),
-    *(f"training/{n}.py" for n in ["__init__", "run_folders", "recipes", "checkpoints", "schemas"]),
-    *(f"training/{n}.toml" for n in ["recipes", "schemas", "words"]),
-]
-TRAINED = "training/trained"
-EXCLUDED = ("mechanisms/fused", "mechanisms/native", "lab/server", "lab/packing", "lab/page", "__main__")
-THIRD_PARTY = ("jinja2", "markupsafe", "latex2mathml")
-SUFFIXES = (".py", ".so", ".toml", ".txt", ".html", ".css", ".js", ".tex")
-# Parts of the packages that nothing here imports, and tests.
-UNUSED = re.compile(
-    r"/(tests|f2py|_pyinstaller|distutils|benchmarks)/|plotting/pygletplot/plot|numpy/random/(_examples|lib)"
-    r"|numpy/(_core/(include|lib)|(polynomial|fft|testing)/)|sympy/(sandbox|testing/|physics|stats|codegen"
-    r"|parsing/(autolev|latex|c/|fortran)|diffgeom|crypto|holonomic|categories|vector|liealgebras)"
-)
-RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
+CONTENTS = load_package_toml(__file__, "packing.toml")
+PACKAGES, LAZY_MODULES = CONTENTS["packages"], CONTENTS["lazy_modules"]
+TRAINED = "training/trained"  # the trained models of the package, brought with the lazy modules
+SUFFIXES, UNUSED = tuple(CONTENTS["suffixes"]), re.compile("|".join(CONTENTS["unused"]))
 NODE_SECONDS = 600
 Archive = dict[str, bytes]
 
@@ -64,7 +45,7 @@ def python_files() -> dict[str, bytes]:
     # The page has the images of the trained models as it is.
     trained = _files_under(PACKAGE, [TRAINED], lambda name: not name.endswith(".png"))
     return {
-        **{name: read(name) for name in RUNTIME},
+        **{name: read(name) for name in CONTENTS["runtime"]},
         "site.zip": _zipped(compiled(site, folder, optimise=0)),
         "sympy.zip": _zipped(compiled(symbolic, folder, optimise=2)),
         "inside.zip": _zipped({**compiled(_own_modules(LAZY_MODULES), folder, optimise=0), **trained}),
@@ -98,7 +79,7 @@ def _files_under(root: Path, parts: Iterable[str], needed: Callable[[str], bool]
 
 def _own_modules(parts: Iterable[str]) -> Archive:
     """Our own modules, with the texts and templates beside them."""
-    excluded = tuple(f"{PACKAGE.name}/{name}" for name in EXCLUDED)
+    excluded = tuple(f"{PACKAGE.name}/{name}" for name in CONTENTS["excluded"])
     return _files_under(
         PACKAGE, parts, lambda name: name.endswith(SUFFIXES) and not name.startswith(excluded)
     )
@@ -106,7 +87,7 @@ def _own_modules(parts: Iterable[str]) -> Archive:
 
 def _third_party() -> Iterator[Archive]:
     """The pure Python packages that write formulas and pages, as they are installed here."""
-    for name in THIRD_PARTY:
+    for name in CONTENTS["third_party"]:
         module_spec = importlib.util.find_spec(name)
         assert module_spec is not None
         assert module_spec.submodule_search_locations

@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from headwork.documents.page_templates import read_asset, script_data
+from headwork.documents.page_templates import read_asset, render_template, script_data
 from headwork.lab.calls import FIRST, answer, capabilities_where, example_state, examples
 from headwork.lab.practising import FIRST_EXERCISE
 
@@ -27,6 +27,8 @@ SCRIPTS = (
     *("progress.js", "practise.js"),
     *("start.js", "python.js", "lab.js"),
 )
+LINKED_STYLE = Markup('<link rel="stylesheet" href="lab.css">')
+LINKED_SCRIPT = Markup('<script src="lab.js"></script>')
 # Scripts only from the page itself; style attributes are how figures and tints are drawn.
 SERVED_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src data:; "
@@ -47,16 +49,6 @@ def style() -> str:
 def script() -> str:
     body = "\n".join(map(read_page_file, SCRIPTS))
     return f'"use strict";\n{{\n{body}}}\n'
-
-
-def render_template(**parts: Any) -> str:
-    """The page's own template with its parts."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    return environment.get_template("lab.html").render(**parts)
 
 
 def lab_data_element(**more: Any) -> Markup:
@@ -80,14 +72,16 @@ def page_address(name: str) -> str:
     return f"#/problems/{question or look_up(name)[0].name}"
 
 
+def _page(policy: str, *, styles: Markup = LINKED_STYLE, scripts: Markup = LINKED_SCRIPT, **data: Any) -> str:
+    """The page, whose style and script are files beside it unless they are given."""
+    element = lab_data_element(**data)
+    parts = {"policy": policy, "styles": styles, "data": element, "scripts": scripts}
+    return str(render_template("lab.html", HERE, **parts))
+
+
 def served_page() -> str:
-    """The page of the local server: its style and script are files beside it."""
-    return render_template(
-        policy="",
-        styles=Markup('<link rel="stylesheet" href="lab.css">'),
-        data=lab_data_element(served=True, limits=MAX_BODY),
-        scripts=Markup('<script src="lab.js"></script>'),
-    )
+    """The page of the local server."""
+    return _page("", served=True, limits=MAX_BODY)
 
 
 def digest(text: str) -> str:
@@ -156,28 +150,25 @@ def one_file() -> bytes:
         )
         for name, data in python_files().items()
     ]
-    page = render_template(
-        policy=_policy(f"{digest(js)} blob:", digest(css), "'none'"),
-        styles=Markup("<style>{}</style>").format(Markup(css)),
-        data=lab_data_element(served=False, precomputed=precomputed_answers()),
-        # The numbers are read while the rest of the file still loads.
-        scripts=Markup("").join(
-            [_text_script('id="worker-code"', worker), *files, Markup(f"<script>{js}</script>")]
-        ),
+    # The numbers are read while the rest of the file still loads.
+    scripts = Markup("").join(
+        [_text_script('id="worker-code"', worker), *files, Markup("<script>{}</script>").format(Markup(js))]
     )
-    return page.encode()
+    return _page(
+        _policy(f"{digest(js)} blob:", digest(css), "'none'"),
+        styles=Markup("<style>{}</style>").format(Markup(css)),
+        scripts=scripts,
+        served=False,
+        precomputed=precomputed_answers(),
+    ).encode()
 
 
 def site() -> dict[str, bytes]:
     """The lab as files for any static web host."""
     from headwork.lab.packing import python_files
 
-    page = render_template(
-        policy=_policy("'self'", "'self'", "'self'"),
-        styles=Markup('<link rel="stylesheet" href="lab.css">'),
-        data=lab_data_element(served=False, precomputed=precomputed_answers()),
-        scripts=Markup('<script src="lab.js"></script>'),
-    )
+    policy = _policy("'self'", "'self'", "'self'")
+    page = _page(policy, served=False, precomputed=precomputed_answers())
     texts = {
         "index.html": page,
         "lab.css": style(),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from headwork.errors import InputError, TooLarge
+from headwork.files import load_package_toml
 from headwork.note import Mechanism
 from headwork.numbers import HandTensor
 from headwork.numbers.parsing import SymbolInDecimals, entry_texts, read_number, tensor_from_lists
@@ -24,11 +25,7 @@ MAX_TEXT = 20_000  # characters of one input
 KEPT_STATES = 32  # solved states, so that pointing at a cell works nothing out again
 MASKS = ("mask", "memory_mask")
 # What the command line would advise, in words of the page.
-PAGE_WORDING = {
-    "Leave out --exact to work in decimals": "Switch to decimals",
-    "Leave out --random.": "Leave out the seed.",
-    "Give a value with --set name=value.": "Give it a value.",
-}
+PAGE_WORDING = load_package_toml(__file__, "words.toml")["advice"]
 
 
 class CellError(InputError):

@@ -7,6 +7,7 @@ from typing import Any
 from headwork.documents.formats.html import Frame, ValueCard
 from headwork.documents.formulas import mathml, plain_formula
 from headwork.documents.number_format import with_infinity
+from headwork.files import load_package_toml
 from headwork.lab.sentences import describe_attention
 from headwork.lab.states import MASKS, SolvedState, State, axis_words
 from headwork.note import Mechanism
@@ -17,11 +18,7 @@ from headwork.readings import Trace
 from headwork.readings.assembling import HARD_RULE, TOKEN_AXES
 from headwork.readings.trace_document import trace_values
 
-# From the plain mean to hard attention, for the slider; what is typed is put among them.
-BETAS = (
-    *("0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1", "1.2", "1.5", "1.8"),
-    *("2", "2.5", "3", "4", "5", "7", "10", "15", "20", "50", "oo"),
-)
+BETAS = load_package_toml(__file__, "words.toml")["betas"]
 
 
 def view(solved: SolvedState) -> dict[str, Any]:

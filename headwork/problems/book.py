@@ -33,7 +33,7 @@ GROUPS = {
     "F": "Training on real data",
     "G": "Questions in words",
 }
-MODULES = ["by_hand", "attention_properties", "training", "concepts"]
+MODULES = ["by_hand", "attention_properties", "training"]
 Part = TypeVar("Part")
 TOLERANCE = 1e-12  # how close a decimal must come to the correct value
 
