@@ -17,7 +17,7 @@ import numpy as np
 
 from headwork.courses.notebooks import solution_function
 from headwork.courses.variables import value_text
-from headwork.errors import format_shape, unknown_name
+from headwork.errors import check_known, format_shape
 from headwork.exercises.exercise import Exercise
 from headwork.grading.marking import grade
 from headwork.grading.wrong_step import BUT_FOR_A_SLIP
@@ -51,8 +51,7 @@ def check(name: str, function: Callable[..., Any]) -> CheckResult:
     >>> check("convolution", lambda signal, kernel, stride, padding: ...)
     convolution: not filled in yet. Replace each ... with code.
     """
-    if name not in CHECKS:
-        raise unknown_name("check", name, CHECKS)
+    check_known("check", name, CHECKS)
     random, draws = np.random.default_rng(), CHECKS[name]["draws"]
     for draw in draws:
         with catch_warnings(), np.errstate(all="ignore"):

@@ -20,7 +20,7 @@ from headwork.courses.assignments import AssignmentPart
 from headwork.courses.moodle import moodle_files
 from headwork.courses.sheets import Sheet, key_text
 from headwork.documents.formats.notebook import NotebookCell, notebook_text
-from headwork.errors import InputError, unknown_name
+from headwork.errors import InputError, check_known
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.questions import Blank, answer_sheet, build_question
 from headwork.files import load_package_toml, read_text, toml_text, write_atomic
@@ -59,8 +59,7 @@ def export(
     """
     sheets = sheets or {}
     exercises = next(iter(sheets.values())).exercises if sheets else exercises
-    if to not in COURSE_SYSTEMS:
-        raise unknown_name("--to", to, COURSE_SYSTEMS)
+    check_known("--to", to, COURSE_SYSTEMS)
     if not exercises:
         raise InputError("nothing to export: name a kind of exercise, a TOML file or a folder.")
     folder = Path(out)

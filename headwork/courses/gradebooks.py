@@ -13,8 +13,9 @@ from pathlib import Path
 
 from headwork.courses.class_page import csv_text
 from headwork.courses.cohort import StudentMarks
+from headwork.courses.sheets import read_csv
 from headwork.errors import InputError
-from headwork.files import load_package_toml, read_bytes, read_text, write_atomic
+from headwork.files import load_package_toml, read_bytes, write_atomic
 from headwork.grading.wording import points_text
 
 MAX_BYTES = 3_000_000
@@ -63,13 +64,8 @@ def fill_gradebook(
     path: str | Path, results: Sequence[StudentMarks], title: str, column: str = ""
 ) -> tuple[str, list[str]]:
     """A system's own export with the marks filled in, and who has none there, with the reason."""
-    data, text = read_bytes(path, max_bytes=MAX_BYTES), read_text(path, max_bytes=MAX_BYTES)
-    first = text.splitlines()[0] if text.strip() else ""
-    delimiter = max(",;\t", key=first.count)
-    try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-    except csv.Error as error:
-        raise InputError(f"{path}: not a CSV file ({error}).") from None
+    rows, delimiter = read_csv(path, MAX_BYTES)
+    data = read_bytes(path, max_bytes=MAX_BYTES)
     header = [cell.strip().lower() for cell in rows[0]] if rows else []
     if not set(header) & set(IDENTITY_COLUMNS):
         raise InputError(
@@ -80,7 +76,7 @@ def fill_gradebook(
     if any(_is_points_possible(row) and "read only" in row[at].lower() for row in rows[:3] if at < len(row)):
         raise InputError(f"{path}: the column '{rows[0][at]}' is read only. Name another with --column.")
     # A semicolon often comes with a decimal comma, but not where the file has decimal points.
-    comma = delimiter == ";" and not re.search(r'[;"][0-9]+\.[0-9]+[;"\r\n]', text)
+    comma = delimiter == ";" and not re.search(rb'[;"][0-9]+\.[0-9]+[;"\r\n]', data)
     missing = _fill(rows, results, at, column or title, comma)
     buffer = io.StringIO(newline="")
     ending = "\r\n" if b"\r\n" in data else "\n"

@@ -28,7 +28,7 @@ from headwork.documents import Block, Document, Heading, PandocText, Renderable
 from headwork.documents.formats.pdf import CHARACTERS, typeset
 from headwork.documents.number_format import wrap_code
 from headwork.documents.pandoc import Tree, latex_to_typst, map_tree, read_tree
-from headwork.errors import HeadworkError, InputError, unknown_name
+from headwork.errors import HeadworkError, InputError, check_known, unknown_name
 from headwork.files import parse_json, read_bytes, read_text, read_toml
 from headwork.problems import find
 from headwork.readings import explain
@@ -79,8 +79,7 @@ class HandIn(Renderable):
         """A heading, and below it what the section names, in order."""
         self.location = f"section {number}"
         for name in section:
-            if name not in SECTION_FIELDS:
-                raise unknown_name(f"entry of section {number}", name, SECTION_FIELDS)
+            check_known(f"entry of section {number}", name, SECTION_FIELDS)
         title = str(section.pop("title", f"Section {number}"))
         self.location += f" ({title})"
         self.blocks.append(Heading(title, anchor=f"section-{number}"))
@@ -281,8 +280,7 @@ def read_handin(path: str | Path) -> HandIn:
     """The hand-in that a TOML file describes; the files that it names stand in its folder."""
     data = read_toml(path)
     for name in data:
-        if name not in FIELDS:
-            raise unknown_name(f"entry of {path}", name, FIELDS)
+        check_known(f"entry of {path}", name, FIELDS)
     sections = data.get("section", [])
     if not isinstance(sections, list) or not sections or not all(isinstance(s, dict) for s in sections):
         raise InputError(f'{path}: no sections. Begin each with [[section]] and title = "...".')

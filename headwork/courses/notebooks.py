@@ -29,7 +29,7 @@ from headwork.courses.exporting import (
     vendored_files,
 )
 from headwork.documents.formats.notebook import NotebookCell, notebook_text
-from headwork.errors import InputError, unknown_name
+from headwork.errors import InputError, check_known, unknown_name
 from headwork.files import read_text, write_atomic
 
 SOURCES = {path.stem: path for path in sorted(Path(__file__).with_name("notebook_sources").glob("*.md"))}
@@ -75,8 +75,7 @@ def with_blanks(code: str) -> str:
 
 def read_source(name: str) -> list[SourceCell]:
     """The cells of a source, in order."""
-    if name not in SOURCES:
-        raise unknown_name("notebook", name, SOURCES)
+    check_known("notebook", name, SOURCES)
     parts, end, text = [], 0, read_text(SOURCES[name])
     for fence in FENCE.finditer(text):
         parts += [SourceCell("markdown", "", text[end : fence.start()].strip())]

@@ -7,6 +7,7 @@ nor the seed nor any answer.
 import csv
 import hashlib
 import hmac
+import io
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -101,18 +102,24 @@ def check_count(exercises: Collection[Any], where: str | Path) -> None:
         raise InputError(f"{where}: {len(exercises):,} exercises; at most {MAX_EXERCISES} are read.")
 
 
+def read_csv(path: str | Path, max_bytes: int) -> tuple[list[list[str]], str]:
+    """The rows of a CSV file and what separates its columns: the commonest sign of its first line."""
+    text = read_text(path, max_bytes=max_bytes)
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    delimiter = max(",;\t", key=first.count)
+    try:
+        return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)), delimiter
+    except csv.Error as error:
+        raise InputError(f"{path}: not a CSV file ({error}).") from None
+
+
 def read_roster(path: str | Path) -> dict[str, dict[str, str]]:
     """Students with their name and e-mail, from columns ``student`` (or the first), ``name`` and ``email``.
 
     Columns are separated by commas, semicolons or tabs, whichever the first line has.
     """
-    try:
-        lines = read_text(path, max_bytes=MAX_ROSTER_BYTES).splitlines()
-        first = next((line for line in lines if line.strip()), "")
-        rows = list(csv.reader(lines, delimiter=max(",;\t", key=first.count)))
-        rows = [row for row in rows if any(cell.strip() for cell in row)]
-    except csv.Error as error:
-        raise InputError(f"{path}: not a CSV file ({error}).") from None
+    rows, _ = read_csv(path, MAX_ROSTER_BYTES)
+    rows = [row for row in rows if any(cell.strip() for cell in row)]
     if not rows:
         raise InputError(f"{path}: empty. Expected a header student,name and a line for each student.")
     header = [cell.strip().lower().replace("-", "") for cell in rows[0]]

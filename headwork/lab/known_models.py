@@ -4,7 +4,7 @@ import hashlib
 import tempfile
 from collections import OrderedDict
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +25,14 @@ MODEL_FILES = (CONFIG, PARAMETERS, MANIFEST, TOKENIZER)
 KNOWN_FILES = {*RUN_FILES, *MODEL_FILES, *(f"{MODEL}/{name}" for name in MODEL_FILES)}
 
 
-@cache
-def _open_packaged(name: str) -> OpenedModel:
-    return open_model(name, torch=False)
-
-
 def run_names() -> list[str]:
     """The finished runs of this machine, in the folder where Headwork was started."""
     return sorted(path.parent.name for path in RUNS.glob(f"*/{RESULT}"))[:MAX_RUNS]
 
 
-@lru_cache(maxsize=MAX_OPENED)
-def _open_run(name: str, _written: int) -> OpenedModel:
-    source = open_model(RUNS / name, torch=False)
+@lru_cache(maxsize=MAX_OPENED + len(PACKAGED_NAMES))
+def _open(folder: str | Path, _written: int = 0) -> OpenedModel:
+    source = open_model(folder, torch=False)
     check_shown(source)
     return source
 
@@ -45,14 +40,14 @@ def _open_run(name: str, _written: int) -> OpenedModel:
 def find_model(name: str) -> OpenedModel:
     """A model of the package, a run or a foreign model of this machine, or one that was opened; no path."""
     if name in PACKAGED_NAMES:
-        return _open_packaged(name)
+        return _open(name)
     if name.startswith(FOREIGN_PREFIX):
         return open_foreign(name)
     if name in OPENED:
         return OPENED[name]
     run = name.removeprefix(RUN_PREFIX)
     if name.startswith(RUN_PREFIX) and run in run_names():
-        return _open_run(run, (RUNS / run / RESULT).stat().st_mtime_ns)
+        return _open(RUNS / run, (RUNS / run / RESULT).stat().st_mtime_ns)
     if name.startswith("own "):
         raise InputError("This model is no longer open. Choose its files again.")
     raise unknown_name("model", name, PACKAGED_NAMES)

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Protocol
 
-from headwork.errors import unknown_name
+from headwork.errors import check_known
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +39,7 @@ class Format(Protocol):
 
 def find_format(name: str) -> Format:
     """The module that writes a document in this format."""
-    if name not in format_names():
-        raise unknown_name("--as", name, format_names())
+    check_known("--as", name, format_names())
     module: Format = import_module(f"{__name__}.{name}")
     return module
 
