@@ -92,7 +92,7 @@ def text_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     tokenizer = train_tokenizer(["a fine film", "a bad film", "not bad at all"] * 3, vocabulary=280)
     config = TextClassifierConfig(
-        vocabulary=tokenizer.vocabulary, width=16, hidden=16, heads=2, depth=2, max_length=12
+        vocabulary=tokenizer.vocabulary_size, width=16, hidden=16, heads=2, depth=2, max_length=12
     )
     model = TextClassifier(config).eval()
     model.tokenizer = tokenizer.inner

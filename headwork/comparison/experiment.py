@@ -31,7 +31,7 @@ class Settings:
     """The families, rows and seeds to compare; every model is trained for ``steps`` steps."""
 
     families: tuple[str, ...] = ("cnn", "lstm", "gru", "transformer", "linear")
-    rows: tuple[str, ...] = SECTIONS
+    rows: tuple[str, ...] = SECTIONS  # the sections of the comparison, by name
     seeds: tuple[int, ...] = (0,)
     steps: int = 250
     full: bool = False

@@ -47,14 +47,14 @@ class Comparison(Renderable):
     """The settings, the report on each row, and all results by the names of their measurements."""
 
     settings: Settings
-    rows: list[Section]
+    sections: list[Section]
     results: Results
 
     def table(self) -> Table:
         """One line per quantity, one column per family."""
         names = self.settings.families
         lines: list[tuple[str, ...]] = []
-        for row in self.rows:
+        for row in self.sections:
             lines.append((row.title.upper(), *("" for _ in names)))
             lines += [(label, *(texts.get(n, "") for n in names)) for label, texts in row.cells.items()]
         descriptions = "; ".join(f"{name}: {FAMILIES[name].description}" for name in names)
@@ -62,9 +62,9 @@ class Comparison(Renderable):
 
     def document(self) -> Document:
         """What the numbers say, then all of them, then row by row."""
-        verdicts: list[tuple[Any, ...]] = [(row.title, row.verdict) for row in self.rows]
+        verdicts: list[tuple[Any, ...]] = [(row.title, row.verdict) for row in self.sections]
         parts: list[Any] = [Table("Summary", ("row", "what the numbers say"), verdicts), self.table()]
-        for row in self.rows:
+        for row in self.sections:
             parts += [Heading(row.title, anchor=row.name), row.verdict, *row.sentences, *row.plots]
             parts += [*row.tables, f"Budget: {row.budget}"]
         title = f"{join_names(self.settings.families)} compared"
@@ -75,7 +75,7 @@ class Comparison(Renderable):
     def as_data(self) -> dict[str, Any]:
         return {
             "settings": asdict(self.settings),
-            "rows": [row.as_data() for row in self.rows],
+            "rows": [row.as_data() for row in self.sections],
             "measurements": dict(self.results),
         }
 

@@ -69,8 +69,8 @@ def _orthogonal_basis(matrix: Array, cutoff: float) -> tuple[Array, Array]:
 def fit(features: Array, target: Array, tolerance: float) -> Array | None:
     """The theta whose weights miss the target by at most ``tolerance`` per row, where there is one.
 
-    A quarter of that is aimed at, by damped Newton steps; where rounding ends them before, the rest is a
-    margin.
+    Damped Newton steps aim at a quarter of the tolerance, which leaves a margin in case rounding stops them
+    early.
     """
 
     def loss(theta: Array) -> float:

@@ -165,7 +165,7 @@ def _with_student(marked: StudentMarks, sheet: Sheet) -> StudentMarks:
 
 
 def _zero_student_marks(sheet: Sheet, file: str, problem: str, state: State) -> StudentMarks:
-    """A student without an answer that can be read: no points of those there are."""
+    """A student whose answer is missing or unreadable: no points for any exercise."""
     marks = {number: zero_marks(exercise, state) for number, exercise in sheet.exercises.items()}
     return _with_student(StudentMarks(file, sheet.student, marks=marks, problem=problem), sheet)
 

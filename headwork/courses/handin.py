@@ -94,7 +94,7 @@ class HandIn(Renderable):
                 except HeadworkError as error:
                     self.complain(str(error).removeprefix(f"{self.folder / str(part)}: "))
                 except DAMAGED_NOTEBOOK_ERRORS as error:
-                    self.complain(f"not as a notebook should be ({type(error).__name__}: {error}).")
+                    self.complain(f"not a valid notebook ({type(error).__name__}: {error}).")
                 self.location = before
 
     def _add_text(self, text: str, syntax: str = "markdown") -> Iterator[Block]:

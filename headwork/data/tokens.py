@@ -83,7 +83,7 @@ class Tokenizer:
         self.padding = inner.token_ids[padding]
 
     @property
-    def vocabulary(self) -> int:
+    def vocabulary_size(self) -> int:
         """The number of tokens."""
         return len(self.inner.token_ids)
 
@@ -121,7 +121,7 @@ class Tokenizer:
 def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length: int = 256) -> Tokenizer:
     """A tokenizer for these texts, the training part's alone; the same texts give the same tokenizer.
 
-    >>> train_tokenizer(["low lower lowest", "low"], vocabulary=260).vocabulary
+    >>> train_tokenizer(["low lower lowest", "low"], vocabulary=260).vocabulary_size
     260
     """
     try:

@@ -38,7 +38,8 @@ class AttentionRecord:
     "scaled_dot_product_attention", "fast path of torch", "softmax" or "exponentials". ``weights``: (batch,
     head, query, key), after softmax and before dropout. On request ``query`` (batch, head, query, width),
     ``key`` and ``value`` (batch, head, key, width) as they entered the products, ``output`` (batch, head,
-    query, width); None where the module has no such tensor. Windows are part of the batch.
+    query, width); None where the module has no such tensor. Windows are part of the batch. ``graph_weights``
+    are the weights as a tensor of the autograd graph, and their layout, for gradients.
     """
 
     path: str
@@ -49,7 +50,7 @@ class AttentionRecord:
     key: Tensor | None = field(default=None, repr=False)
     value: Tensor | None = field(default=None, repr=False)
     output: Tensor | None = field(default=None, repr=False)
-    source: tuple[Tensor, Layout | None] | None = field(default=None, repr=False)
+    graph_weights: tuple[Tensor, Layout | None] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class AttentionRecords:
         Needs ``attention_of(..., gradients=True)``; ``target`` is computed from ``output``, for instance
         ``result.output[0, 3]``. It can be asked for several targets. Zeros where a record has no influence.
         """
-        sources = [record.source for record in self.records if record.source]
+        sources = [record.graph_weights for record in self.records if record.graph_weights]
         if len(sources) < len(self.records) or not all(tensor.requires_grad for tensor, _ in sources):
             raise InputError(
                 "gradients: the weights are not part of the graph. Call attention_of(..., gradients=True); "
@@ -194,7 +195,7 @@ class AttentionCollector:
             return None
         kept = {name: None if t is None else t.detach().clone() for name, t in kept.items()}
         source = detected.weights if self.gradients else None
-        record = AttentionRecord(detected.path, detected.kind, call, weights, **kept, source=source)
+        record = AttentionRecord(detected.path, detected.kind, call, weights, **kept, graph_weights=source)
         self.records.append(record)
         self.before_write.setdefault(storage_key(weights), []).append(partial(_copy_weights, record))
         return record

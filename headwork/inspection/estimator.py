@@ -136,10 +136,10 @@ def train_digits(out_folder: str | Path, *, log: Log = to_stderr) -> tuple[Resul
     result = train(run, folder, log=log, data=data)
     log("writing its report ...")
     write_report(result, log=log)
-    return result, predictions(folder, data)
+    return result, predictions_figure(folder, data)
 
 
-def predictions(folder: Path, data: Images) -> Figure:
+def predictions_figure(folder: Path, data: Images) -> Figure:
     """The first test images with their predictions, and a caption."""
     images, labels = data.test.images[:COUNT], data.test.labels[:COUNT]
     info = load_data_info(folder)

@@ -125,12 +125,12 @@ def image_figure(images: NDArray[Any], captions: Sequence[str], columns: int = 6
 MAX_OFFSET = 3  # patches up, down, left and right
 
 
-def mean_weights(model: VisionTransformer, images: Tensor) -> Tensor:
+def mean_attention_by_offset(model: VisionTransformer, images: Tensor) -> Tensor:
     """(block, head, down, right): the mean weight on the patch at that offset, over all pairs of patches.
 
     >>> from headwork.models import VisionTransformerConfig
     >>> model = VisionTransformer(VisionTransformerConfig(image_size=8, patch_size=2, depth=2, width=32))
-    >>> tuple(mean_weights(model, torch.zeros(1, 1, 8, 8)).shape)
+    >>> tuple(mean_attention_by_offset(model, torch.zeros(1, 1, 8, 8)).shape)
     (2, 4, 7, 7)
     """
     steps: dict[str, Tensor] = {}
@@ -149,7 +149,8 @@ def mean_weights(model: VisionTransformer, images: Tensor) -> Tensor:
 
 def attention_figure(untrained: VisionTransformer, trained: VisionTransformer, images: Tensor) -> Any:
     """A picture of all heads, before and after training."""
-    panels = {"before": mean_weights(untrained, images), "after": mean_weights(trained, images)}
+    models = {"before": untrained, "after": trained}
+    panels = {when: mean_attention_by_offset(model, images) for when, model in models.items()}
     blocks, count = panels["before"].shape[:2]
     picture = Figure(figsize=(1.0 * 2 * count + 1.4, 1.0 * blocks + 0.9), layout="constrained")
     subfigures: Any = picture.subfigures(1, 2)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 
-def fused_attention(arguments: Mapping[str, Any]) -> Tensor:
+def weights_of_fused_attention(arguments: Mapping[str, Any]) -> Tensor:
     """The weights (batch, head, query, key) of a fused scaled_dot_product_attention, before dropout."""
     mask = arguments.get("attn_mask")
     mask = arguments.get("attn_bias") if mask is None else mask
@@ -42,7 +42,7 @@ def weights_of(
     return weights
 
 
-def fused_layer(arguments: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+def weights_of_fused_layer(arguments: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Weights, queries, keys and values of the fast path of nn.MultiheadAttention and nn.TransformerEncoder.
 
     Of a nested batch they are padded with zeros.

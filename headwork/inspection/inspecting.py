@@ -35,28 +35,29 @@ MAX_EXAMINED = 64  # test images among which right ones are looked for
 class Inspection(Renderable):
     """What is known of a model on one input; it shows itself in a notebook."""
 
-    model: ModelOnInput
+    on_input: ModelOnInput
 
     @cached_property
     def relevance(self) -> dict[str, Array]:
         """Of each part by each method: occlusion, attention rollout, gradient x attention."""
-        return relevance(self.model)
+        return relevance(self.on_input)
 
     @cached_property
     def trust(self) -> dict[str, Trust]:
-        return trust(self.model, self.relevance)
+        return trust(self.on_input, self.relevance)
 
     @property
     def layers(self) -> list[AttentionMap]:
-        return self.model.layers
+        """The weights, and gradients, of each attention on this input."""
+        return self.on_input.attention_maps
 
     @cached_property
     def roles(self) -> dict[tuple[int, int], HeadRole]:
         """The role of each head (layer, head)."""
         roles: dict[tuple[int, int], HeadRole] = {}
         for number, layer in enumerate(self.layers):
-            weights = [layer.weights, *self.model.other_weights.get(layer.path, ())]
-            grid = self.model.grid if layer.weights.shape[-1] == len(self.model.labels) else None
+            weights = [layer.weights, *self.on_input.other_weights.get(layer.path, ())]
+            grid = self.on_input.grid if layer.weights.shape[-1] == len(self.on_input.labels) else None
             by_head = np.stack(weights, 1)
             roles |= {(number, head): role(one, grid=grid) for head, one in enumerate(by_head)}
         return roles
@@ -64,17 +65,18 @@ class Inspection(Renderable):
     @cached_property
     def heads(self) -> list[tuple[int, int]]:
         """Every head (layer, head), the most telling first: without it the score changes most."""
-        effects = self.model.score_lost_per_head
+        effects = self.on_input.score_lost_per_head
         every = [(i, j) for i, layer in enumerate(effects) for j in range(len(layer))]
         return sorted(every, key=lambda head: -abs(float(effects[head[0]][head[1]])))
 
     # --- shown ------------------------------------------------------------------------------------
     def tokens(self) -> Tokens:
-        return Tokens(tuple(map(printable, self.model.labels)), self.model.grid, to_png(self.model.pixels))
+        shown = self.on_input
+        return Tokens(tuple(map(printable, shown.labels)), shown.grid, to_png(shown.pixels))
 
     def explanation(self) -> Iterator[Any]:
         """What the prediction rests on, and how far to trust that."""
-        model, maps = self.model, []
+        model, maps = self.on_input, []
         for method, values in self.relevance.items():
             every = np.full(len(model.labels), np.nan)
             every[list(model.parts)] = values
@@ -91,13 +93,13 @@ class Inspection(Renderable):
     def how_tested(self) -> str:
         """What the score is, and how methods are tested."""
         score = "how alike the vector of the whole input stays (cosine)"
-        if self.model.explained_class is not None:
-            score = f"the probability of {printable(self.model.explained_name)}"
-        return str(WORDS["score"].format(score=score, hidden=self.model.hidden_note))
+        if self.on_input.explained_class is not None:
+            score = f"the probability of {printable(self.on_input.explained_name)}"
+        return str(WORDS["score"].format(score=score, hidden=self.on_input.hidden_note))
 
-    def attention(self) -> AttentionView | None:
+    def attention_view(self) -> AttentionView | None:
         """The layers between the tokens of the input, within what a page may hold."""
-        count = len(self.model.labels)
+        count = len(self.on_input.labels)
         square = [i for i, layer in enumerate(self.layers) if layer.weights.shape[-2:] == (count, count)]
         best = list(dict.fromkeys(layer for layer, _ in self.heads if layer in square))
         if not best:
@@ -105,20 +107,20 @@ class Inspection(Renderable):
         sizes = np.cumsum([self.layers[i].weights.size for i in best])
         kept = sorted(i for i, size in zip(best, sizes, strict=True) if i == best[0] or size <= MAX_WEIGHTS)
         layer, head = next(head for head in self.heads if head[0] in kept)
-        start = kept.index(layer), head, self.model.output_token_index
+        start = kept.index(layer), head, self.on_input.output_token_index
         remarks = {(kept.index(i), j): self.head_remark(i, j) for i, j in self.heads if i in kept}
         layers = tuple((self.layers[i].name, self.layers[i].weights) for i in kept)
         return AttentionView(self.tokens(), layers, start, remarks)
 
-    def share(self, layer: int, head: int) -> str:
+    def share_text(self, layer: int, head: int) -> str:
         """The share that a head's role explains; none of content on one input, where nothing varies."""
         known = self.roles[layer, head]
-        return f"{known.share:.0%}" if self.model.other_input_count or known.name != "content" else ""
+        return f"{known.share:.0%}" if self.on_input.other_input_count or known.name != "content" else ""
 
     def head_remark(self, layer: int, head: int) -> str:
-        share = self.share(layer, head) and f" ({self.share(layer, head)})"
-        fall = "without it the score falls by" if self.model.ablate_each_head else "weights x gradient"
-        effect = self.model.score_lost_per_head[layer][head]
+        share = self.share_text(layer, head) and f" ({self.share_text(layer, head)})"
+        fall = "without it the score falls by" if self.on_input.ablate_each_head else "weights x gradient"
+        effect = self.on_input.score_lost_per_head[layer][head]
         return f"{self.roles[layer, head].text}{share}; {fall} {effect:+.3f}"
 
     def head_table(self, heads: Sequence[tuple[int, int]]) -> Table:
@@ -126,15 +128,15 @@ class Inspection(Renderable):
         for i, j in heads:
             known, weights = self.roles[i, j], self.layers[i].weights[j]
             entropy = -(weights * np.log(np.maximum(weights, 1e-30))).sum(-1).mean()
-            effect = f"{self.model.score_lost_per_head[i][j]:+.3f}"
+            effect = f"{self.on_input.score_lost_per_head[i][j]:+.3f}"
             name = f"{self.layers[i].name}, head {j}".replace(" ", "\u00a0")
             distance, keys = f"{known.distance:.1f}", f"{np.exp(entropy):.1f}"
-            rows.append((name, effect, known.text, self.share(i, j), distance, keys))
-        effect = "score lost without it" if self.model.ablate_each_head else "weights x gradient"
+            rows.append((name, effect, known.text, self.share_text(i, j), distance, keys))
+        effect = "score lost without it" if self.on_input.ablate_each_head else "weights x gradient"
         return Table("", ("head", effect, "role", "share", "distance", "effective keys"), rows)
 
     def prediction(self) -> Iterator[Any]:
-        model = self.model
+        model = self.on_input
         if not model.classes:
             yield "This model has no classes: what is explained is the mean of its output vectors."
             return
@@ -144,7 +146,7 @@ class Inspection(Renderable):
         yield Table("", ("prediction", "probability"), rows, notes)
 
     def document(self) -> Document:
-        model, view = self.model, self.attention()
+        model, view = self.on_input, self.attention_view()
         inputs = f"{1 + model.other_input_count} inputs" if model.other_input_count else "this input alone"
         parts: list[Any] = [*self.prediction(), Heading("What it rests on"), *self.explanation()]
         parts.append(self.how_tested())
@@ -170,14 +172,14 @@ class Inspection(Renderable):
 
     def _positions(self, similar: Array) -> TokenHeatmaps:
         """How alike the learned positions are, as seen from three patches."""
-        tokens, (rows, columns) = self.tokens(), self.model.grid or (1, 1)
+        tokens, (rows, columns) = self.tokens(), self.on_input.grid or (1, 1)
         patches = {"the first patch": 0, "the middle": rows // 2 * columns + columns // 2, "the last": -1}
         at = {name: patch + (tokens.first_patch if patch >= 0 else 0) for name, patch in patches.items()}
         maps = tuple(Heatmap(f"from {name}", similar[patch]) for name, patch in at.items())
         return TokenHeatmaps(Tokens(tokens.labels, tokens.grid), maps)
 
     def as_data(self) -> dict[str, Any]:
-        model = self.model
+        model = self.on_input
         named = zip(model.classes, model.probabilities.tolist(), strict=True) if model.classes else ()
         return {
             "model": model.name,
@@ -228,7 +230,7 @@ def inspect_test_images(result: Result, data: Images | Texts | None) -> list[Any
     parts: list[Any] = [Heading("Where it looked")] if chosen else []
     for place in chosen:
         shown = Inspection(source.on_image(data.test.images[place]))
-        confidence, name = float(shown.model.probabilities.max()), shown.model.explained_name
+        confidence, name = float(shown.on_input.probabilities.max()), shown.on_input.explained_name
         true = source.classes[data.test.labels[place]]
         words = f"{name}, {confidence:.0%}" + ("" if true == name else f"; true: {true}")
         inner = Document(f"Test image {place}: {words}", tuple(shown.explanation()))
@@ -270,7 +272,7 @@ def inspect(
     explain, by default the predicted one.
 
     >>> steps = inspect("digits", index=0)
-    >>> steps.model.classes[steps.model.explained_class], sorted(steps.relevance)[-1]
+    >>> steps.on_input.classes[steps.on_input.explained_class], sorted(steps.relevance)[-1]
     ('3', 'occlusion')
     """
     if hasattr(model, "definition") and not options and len(inputs) < 2:  # one of ours, on torch or numpy

@@ -38,7 +38,7 @@ DEFAULT_MEAN_STD: tuple[float, ...] = (0.5, 0.5, 0.5)  # of ViT's images, unless
 
 
 @dataclass(frozen=True)
-class OpenedModel:
+class ModelSource:
     """A model, and what its folder says about inputs and classes."""
 
     path: Path
@@ -80,7 +80,7 @@ class OpenedModel:
 
 
 def open_model_on_input(
-    folder: "str | Path | OpenedModel",
+    folder: "str | Path | ModelSource",
     *,
     image: str | Path | None = None,
     index: int | None = None,
@@ -93,7 +93,7 @@ def open_model_on_input(
     if len(given) != 1:
         which = " and ".join(f"--{name}" for name in given) or "nothing"
         raise InputError(f"inspect: {which} given. Give one of --image FILE, --index NUMBER, --text WORDS.")
-    source = folder if isinstance(folder, OpenedModel) else open_model(folder)
+    source = folder if isinstance(folder, ModelSource) else open_model(folder)
     if not source.input_kind:
         raise InputError(
             f"{source.path}: a {source.array_model.definition.name}. A classifier, an encoder of texts or a "
@@ -111,22 +111,22 @@ def open_model_on_input(
     return source.on_image(read_image(str(image), channels=channels, size=(side, side), resize=resize))
 
 
-def open_model(folder: str | Path, *, torch: bool | None = None) -> OpenedModel:
+def open_model(folder: str | Path, *, on_torch: bool | None = None) -> ModelSource:
     """The model of a folder, verified: a run, a saved model, or a BERT, ViT or GPT-2 of transformers.
 
-    It runs on torch where that is installed, unless ``torch`` says otherwise.
+    It runs on torch where that is installed, unless ``on_torch`` says otherwise.
     """
     path = run_folders.find_run(folder)
     if not path.is_dir():
         raise InputError(f"{path}: no such folder. Give that of a run or of a model.")
     if (path / run_folders.DATA).exists():
         run, info = run_folders.load_run(path), run_folders.load_data_info(path)
-        model = ArrayModel(run_folders.saved_model(path), torch=torch)
-        return OpenedModel(path, model, None, info.classes, info.mean, info.std, run, info.digest)
-    with_torch = torch is not False and find_spec("torch") and find_spec("transformers")
+        model = ArrayModel(run_folders.saved_model(path), on_torch=on_torch)
+        return ModelSource(path, model, None, info.classes, info.mean, info.std, run, info.digest)
+    with_torch = on_torch is not False and find_spec("torch") and find_spec("transformers")
     if with_torch and is_transformers_folder(path) and (kind := transformers_class(read_settings(path))):
         return transformers_source(path, kind)
-    model = ArrayModel(read_saved(path), torch=torch)
+    model = ArrayModel(read_saved(path), on_torch=on_torch)
     config = model.config
     classes = tuple(f"class {number}" for number in range(getattr(config, "classes", 0)))
     channels = getattr(config, "channels", 0)
@@ -136,7 +136,7 @@ def open_model(folder: str | Path, *, torch: bool | None = None) -> OpenedModel:
         if isinstance(labels, dict) and len(labels) == len(classes):
             classes = tuple(str(labels.get(str(number), name)) for number, name in enumerate(classes))
         mean, std = image_mean_and_std(path, channels)
-    return OpenedModel(path, model, None, classes, mean, std)
+    return ModelSource(path, model, None, classes, mean, std)
 
 
 def transformers_class(settings: Mapping[str, Any]) -> str:
@@ -165,7 +165,7 @@ def image_mean_and_std(path: Path, channels: int) -> list[tuple[float, ...]]:
     return moments
 
 
-def _test_example(source: OpenedModel, index: int) -> ModelOnInput:
+def _test_example(source: ModelSource, index: int) -> ModelOnInput:
     """An example of the test set of a run, and some others of its images."""
     run, path = source.run, source.path
     if run is None:
@@ -181,12 +181,14 @@ def _test_example(source: OpenedModel, index: int) -> ModelOnInput:
     if source.input_kind == "texts":
         return replace(source_on_text(source, str(split.texts[at])), true_class=true_class)
     others = [number for number in range(len(split.images)) if number != at][:OTHER_IMAGES]
-    weights = source.array_model.weights({"images": normalise(split.images[others], source.mean, source.std)})
+    weights = source.array_model.attention_weights(
+        {"images": normalise(split.images[others], source.mean, source.std)}
+    )
     on_image = source.on_image(split.images[at])
     return replace(on_image, other_weights=weights, other_input_count=len(others), true_class=true_class)
 
 
-def _check_index(source: OpenedModel, data: Any, index: int) -> None:
+def _check_index(source: ModelSource, data: Any, index: int) -> None:
     if source.data_digest and data.digest != source.data_digest:
         raise InputError(f"{source.path}: {data.name} is not what it was trained on. Give --image or --text.")
     if not 0 <= index < len(data.test):
@@ -194,7 +196,7 @@ def _check_index(source: OpenedModel, data: Any, index: int) -> None:
         raise InputError(f"--index {index}: the test set of {data.name} has examples 0 to {last}.")
 
 
-def source_on_text(source: OpenedModel, text: str) -> ModelOnInput:
+def source_on_text(source: ModelSource, text: str) -> ModelOnInput:
     if not text.strip():
         raise InputError("inspect: an empty text. Give at least one word.")
     if source.module is not None:
@@ -215,7 +217,7 @@ def _encode(path: Path, tokenizer: Any, text: str, max_tokens: int) -> list[int]
     return ids
 
 
-def _module_on_text(source: OpenedModel, text: str) -> ModelOnInput:
+def _module_on_text(source: ModelSource, text: str) -> ModelOnInput:
     """A text through a model of the transformers library, by its tokenizer.json."""
     import torch
 
@@ -257,7 +259,7 @@ OTHER_SIZES = ("vocab_size", "intermediate_size", "n_inner", "d_ff", "hidden_dim
 DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
 
 
-def transformers_source(path: Path, kind: str) -> OpenedModel:
+def transformers_source(path: Path, kind: str) -> ModelSource:
     """The model of a folder by a class of the transformers library, with what is said about its images."""
     refuse_pickles(path, (PARAMETERS,))
     _check_sizes(path, read_settings(path))
@@ -273,12 +275,12 @@ def transformers_source(path: Path, kind: str) -> OpenedModel:
             reason = truncate(str(error), 300)
             raise InputError(f"{path}: the transformers library cannot read it: {reason}") from None
     if not kind.endswith("ImageClassification"):
-        return OpenedModel(path, module=model.eval())
+        return ModelSource(path, module=model.eval())
     settings: Any = model.config
     side = getattr(settings, "image_size", 0)
     mean, std = image_mean_and_std(path, settings.num_channels)
     size = side if isinstance(side, int) else max(side)
-    return OpenedModel(path, module=model.eval(), mean=mean, std=std, size=size)
+    return ModelSource(path, module=model.eval(), mean=mean, std=std, size=size)
 
 
 def _check_sizes(path: Path, settings: Mapping[str, Any]) -> None:

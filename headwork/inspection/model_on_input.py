@@ -51,10 +51,9 @@ class ModelOnInput:
     """A model on one input.
 
     ``outputs_with_hidden`` gives the outputs (case, number) with parts hidden (case, part): logits of
-    ``classes``, or without those a vector that is compared with that of the whole input.
-    ``attention_pass`` gives the output (number) and the layers, where it can be had with the gradient of the
-    class that is chosen. ``ablate_each_head`` gives the outputs (case, number) without
-    each head of one layer in turn.
+    ``classes``, or without those a vector that is compared with that of the whole input. ``attention_pass``
+    gives the output (number) and the attention maps, where it can be had with the gradient of the class that
+    is chosen. ``ablate_each_head`` gives the outputs (case, number) without each head of one layer in turn.
     """
 
     name: str
@@ -88,7 +87,7 @@ class ModelOnInput:
         return self._whole_input[0]
 
     @property
-    def layers(self) -> list[AttentionMap]:
+    def attention_maps(self) -> list[AttentionMap]:
         return self._whole_input[1]
 
     @property
@@ -132,7 +131,8 @@ class ModelOnInput:
         """
         if not isinstance(self.output_token, str):
             return None if self.output_token is None else self.output_token % len(self.labels)
-        gradient = next((layer.gradient for layer in self.layers[::-1] if layer.gradient is not None), None)
+        gradients = (layer.gradient for layer in self.attention_maps[::-1])
+        gradient = next((x for x in gradients if x is not None), None)
         if gradient is None or gradient.shape[-2] != len(self.labels):
             return None
         rows = abs(gradient).sum((0, 2))
@@ -145,11 +145,11 @@ class ModelOnInput:
         if self.ablate_each_head is not None:
             return [
                 whole - self.explained_scores(self.ablate_each_head(layer.path, len(layer.weights)))
-                for layer in self.layers
+                for layer in self.attention_maps
             ]
         return [
             (layer.weights * (0 if layer.gradient is None else layer.gradient)).sum((1, 2))
-            for layer in self.layers
+            for layer in self.attention_maps
         ]
 
 
@@ -163,17 +163,17 @@ class ArrayModel:
     inner: Any
     change_weights: Callable[[str, Array], Array] | None = None
 
-    def __init__(self, saved: "SavedModel | NumpyModel | Model", *, torch: bool | None = None) -> None:
+    def __init__(self, saved: "SavedModel | NumpyModel | Model", *, on_torch: bool | None = None) -> None:
         self.config, self.definition, self.tokenizer = saved.config, saved.definition, saved.tokenizer
-        self.torch = find_spec("torch") is not None if torch is None else torch
+        self.on_torch = find_spec("torch") is not None if on_torch is None else on_torch
         if isinstance(saved, NumpyModel):
-            self.torch, self.inner = False, saved
-        elif not self.torch and isinstance(saved, SavedModel):
+            self.on_torch, self.inner = False, saved
+        elif not self.on_torch and isinstance(saved, SavedModel):
             self.inner = NumpyModel(saved)
         else:
             from headwork.models.checkpoints import torch_model
 
-            self.torch, self.inner = True, torch_model(saved) if isinstance(saved, SavedModel) else saved
+            self.on_torch, self.inner = True, torch_model(saved) if isinstance(saved, SavedModel) else saved
 
     @cached_property
     def plain(self) -> Any:
@@ -183,7 +183,7 @@ class ArrayModel:
     def __call__(self, inputs: Mapping[str, Array]) -> Array:
         if self.change_weights is not None:
             return _array(self.run_with_plain_kernels(inputs, lambda path, weights: weights))
-        if not self.torch:
+        if not self.on_torch:
             return np.asarray(self.inner(**inputs))
         with evaluation_mode(self.inner):
             return _array(self.inner(**self.tensors(inputs)))
@@ -199,7 +199,7 @@ class ArrayModel:
         """The output, a tensor of its kind; ``replace`` gets and gives the weights of each attention."""
 
         def note(name: str, value: Any, /) -> Any:
-            value = value if self.torch else HandTensor(value.array)
+            value = value if self.on_torch else HandTensor(value.array)
             if not name.endswith(WEIGHTS):
                 return value
             path = name.removesuffix(WEIGHTS)
@@ -207,7 +207,7 @@ class ArrayModel:
                 value = HandTensor(self.change_weights(path, value.array))
             return replace(path, value)
 
-        if self.torch:
+        if self.on_torch:
             return self.plain(**self.tensors(inputs), note=note)
         return self.inner.run(self.inner.tensors(inputs), note)
 
@@ -219,7 +219,7 @@ class ArrayModel:
         output = select_output(self.run_with_plain_kernels(inputs, weights.setdefault))
         numbers = _array(output)[0]
         gradients: list[Any] = [None] * len(weights)
-        if self.torch and weights and output.requires_grad:
+        if self.on_torch and weights and output.requires_grad:
             import torch
 
             target = choose_class(numbers)
@@ -230,7 +230,7 @@ class ArrayModel:
             for (path, value), gradient in zip(weights.items(), gradients, strict=True)
         ]
 
-    def weights(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def attention_weights(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The weights (input, head, query, key) of every attention, by its path."""
         weights: dict[str, Any] = {}
         self.run_with_plain_kernels(inputs, weights.setdefault)
@@ -243,7 +243,7 @@ class ArrayModel:
         def switch_off(where: str, value: Any) -> Any:
             if where != path:
                 return value
-            return value * (value.new_tensor(kept) if self.torch else HandTensor(kept))
+            return value * (value.new_tensor(kept) if self.on_torch else HandTensor(kept))
 
         repeated = {name: np.repeat(value, head_count, 0) for name, value in inputs.items()}
         return _array(self.run_with_plain_kernels(repeated, switch_off))
@@ -253,7 +253,7 @@ class ArrayModel:
         """How alike the learned positions are: cosines (token, token)."""
         if getattr(self.config, "positions", "") != "learned":
             return None
-        tree = self.inner.state_dict() if self.torch else self.inner.parameters
+        tree = self.inner.state_dict() if self.on_torch else self.inner.parameters
         table = next(tree[name] for name in tree if name.startswith("positions"))
         lengths = np.linalg.norm(table, axis=1, keepdims=True)
         rows = np.asarray(table) / np.where(lengths, lengths, 1)  # before training some are all zeros
@@ -264,7 +264,7 @@ def _array(tensor: Any) -> Array:
     return np.asarray(tensor.array if isinstance(tensor, HandTensor) else to_array(tensor))
 
 
-def cells(rows: int, columns: int) -> list[str]:
+def patch_labels(rows: int, columns: int) -> list[str]:
     """The labels of the patches on a grid."""
     return [f"{row}, {column}" for row, column in np.ndindex(rows, columns)]
 
@@ -289,7 +289,7 @@ def classifier_on_image(
     inputs, has_patches = {"images": values[None]}, hasattr(config, "patch_size")
     return ModelOnInput(
         name=name,
-        labels=(*("class token",) * first, *cells(side, side)),
+        labels=(*("class token",) * first, *patch_labels(side, side)),
         parts=tuple(range(first, first + side * side)),
         outputs_with_hidden=outputs_with_hidden,
         attention_pass=lambda choose: model.attention_pass(inputs, lambda logits: logits, choose),

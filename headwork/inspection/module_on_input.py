@@ -18,7 +18,7 @@ from headwork.inspection.model_on_input import (
     ChooseClass,
     ModelOnInput,
     as_pixels,
-    cells,
+    patch_labels,
 )
 from headwork.inspection.operations import tensors_in
 from headwork.inspection.tracing import evaluation_mode
@@ -65,7 +65,8 @@ def module_on_input(
         grid, first = _patches(tensor.shape[-2:], count)
         pixels = as_pixels(tensor[0].detach().float().cpu().numpy())
         number = grid[0] * grid[1]
-        names = [*(["class token"] if first == 1 else [f"token {i}" for i in range(first)]), *cells(*grid)]
+        names = ["class token"] if first == 1 else [f"token {i}" for i in range(first)]
+        names += patch_labels(*grid)
     else:
         number = tensor.shape[1]
         names = [str(name) for name in labels or range(number)]

@@ -94,4 +94,4 @@ def _probabilities(model: Any, inputs: Mapping[str, Array], names: Sequence[Any]
     """The probabilities that a model, on numpy or on torch, gives the classes."""
     own = ArrayModel(model)
     logits = own(inputs)
-    return probabilities_of(logits.astype(np.float64) if own.torch else logits, names)
+    return probabilities_of(logits.astype(np.float64) if own.on_torch else logits, names)

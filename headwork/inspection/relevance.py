@@ -62,7 +62,7 @@ def gradient_attention(layers: Sequence[AttentionMap]) -> Array:
 
 def relevance(model: ModelOnInput) -> dict[str, Array]:
     """The relevance of each part by every method that can be had, the reference first."""
-    layers = [layer for layer in model.layers if layer.weights.shape[-2:] == (len(model.labels),) * 2]
+    layers = [layer for layer in model.attention_maps if layer.weights.shape[-2:] == (len(model.labels),) * 2]
     relevances, parts = {OCCLUSION: occlusion(model)}, list(model.parts)
     if layers:
         relevances[ROLLOUT] = model.output_row(rollout(layers))[parts]

@@ -27,7 +27,8 @@ LEAST_INSIDE_WINDOW = 0.9  # of the weights, within a window whose shares noise 
 LEAST_SHARE = 0.25  # of the variance, for a role to be named
 MAX_TOKENS = 512  # as many as heads are built for
 MAX_WINDOWS = 12  # windows that are looked at closely
-LEAST_EVENNESS = 0.7  # of the squares that weights have if they are uniform, at least: uniform
+# From this evenness on (squared uniform weights over squared weights) a head counts as uniform.
+LEAST_EVENNESS = 0.7
 
 
 @dataclass(frozen=True)

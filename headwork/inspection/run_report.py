@@ -59,8 +59,8 @@ def load_data_of(folder: Path, log: Log = to_stderr) -> Images | Texts | None:
 def run_document(result: Result, data: Images | Texts | None, *, folder: str = ".") -> Document:
     """The report on a run; code in it finds the run in ``folder``, as seen from the notebook."""
     run, info, record = load_run(result.folder), load_data_info(result.folder), result.record
-    model = run.model  # type: ignore[attr-defined]
-    kind = type(model).__name__.removesuffix("Config")
+    config = run.model  # type: ignore[attr-defined]
+    kind = type(config).__name__.removesuffix("Config")
     test, counts = record["test"], info.counts
     epochs = epochs_table(result.metrics)
     if isinstance(data, Images) and len(data.test.labels) != test["count"]:
@@ -241,7 +241,7 @@ def head_figure(run: RunConfig, folder: Path, data: Images | Texts | None) -> An
     examples = prepared.validation if len(prepared.validation.labels) else prepared.training
     images = examples.batch(examples.sequential_batches(64)[0])[0][0]
     start: Any = prepared.new_model()
-    end: Any = prepared.complete(load_model(folder, log=quiet))
+    end: Any = prepared.fit_to_run(load_model(folder, log=quiet))
     return figures.attention_figure(start, end, images)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from headwork.inspection.axes import PRODUCTS, Axes, TensorNode, origins, product_operands
 
 AXIS_NAMES = ("batch", "head", "query", "key")
-Roles = list[tuple[int, str]]  # the size and role of each factor of an axis
+AxisRoles = list[tuple[int, str]]  # the size and role of each factor of an axis
 
 
 @dataclass(eq=False)
@@ -34,7 +34,7 @@ class PendingSoftmax:
 class Layout:
     """How a tensor is laid out, factor by factor; -1 is whatever size is left."""
 
-    factors: Roles
+    factors: AxisRoles
 
     def arrange(self, tensor: Tensor, roles: Sequence[str] = AXIS_NAMES) -> Tensor:
         """The tensor with one axis per role."""
@@ -63,12 +63,12 @@ class Scores:
     key: set[int]
     query_first: bool
 
-    def roles(self, axes: Axes) -> list[Roles]:
+    def axis_roles(self, axes: Axes) -> list[AxisRoles]:
         """The roles of the axes of scores or weights."""
         kinds = {f.kind for axis in self.node.axes for f in axis if f.origin in self.query}
         own = self.query | self.key
         leading = [i for i, axis in enumerate(axes) if not origins(axis) & own][: len(axes) - 2]
-        result: list[Roles] = []
+        result: list[AxisRoles] = []
         for i, axis in enumerate(axes):
             result.append([])
             for factor in axis:
@@ -88,7 +88,7 @@ class Scores:
         """Queries and keys as they entered the product, where they were kept."""
         if not self.node.operands or self.node.op not in PRODUCTS or len(self.node.axes) < 2:
             return {}
-        *leading, rows, columns = self.roles(self.node.axes)
+        *leading, rows, columns = self.axis_roles(self.node.axes)
         lead = [f for axis in leading for f in axis]
         left, right = self.node.operands
         pairs = (

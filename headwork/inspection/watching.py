@@ -31,7 +31,7 @@ from headwork.inspection.axes import (
     origins,
     product_operands,
 )
-from headwork.inspection.fused_weights import fused_attention, fused_layer
+from headwork.inspection.fused_weights import weights_of_fused_attention, weights_of_fused_layer
 from headwork.inspection.operations import arguments_by_name, operation_of, storage_key, tensors_in, view_key
 from headwork.inspection.scores import Layout, PendingSoftmax, find_scores, is_dropout_mask, logsumexp_axis
 
@@ -62,10 +62,10 @@ class DetectedAttention:
     def get(self, name: str) -> Tensor | None:
         """query, key, value or output as (batch, head, query or key, width)."""
         tensor, layout = self.tensors.get(name, (None, None))
-        return tensor if tensor is None or layout is None else layout.arrange(tensor, roles_of(name))
+        return tensor if tensor is None or layout is None else layout.arrange(tensor, axis_roles_of(name))
 
 
-def roles_of(name: str) -> tuple[str, ...]:
+def axis_roles_of(name: str) -> tuple[str, ...]:
     return ("batch", "head", "query" if name in ("query", "output") else "key", "width")
 
 
@@ -301,7 +301,7 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for one in (softmax, *softmax.combined_with):
             one.was_read = True
         tensors: dict[str, tuple[Tensor, Layout | None]] = {**scores.operands()}
-        roles = scores.roles(operand.axes)
+        roles = scores.axis_roles(operand.axes)
         if value is not None and len(roles) > 1:
             *leading, rows, columns = roles
             lead, width = [f for axis in leading for f in axis], (-1, "width")
@@ -309,13 +309,14 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             outer = [*lead, *rows, width] if at == 0 else [*lead, width, *columns]
             tensors |= {"value": (value, Layout(inner)), "output": (out, Layout(outer))}
         original, node = softmax.original or (weights, operand)
-        layout = Layout([f for axis in (roles if node is operand else scores.roles(node.axes)) for f in axis])
+        axes = roles if node is operand else scores.axis_roles(node.axes)
+        layout = Layout([factor for axis in axes for factor in axis])
         obstacle = "its heads are mixed after the softmax" if softmax.heads_mixed else obstacle
         pairs = zip(softmax.path.split("."), self.path().split("."), strict=False)
         path = ".".join(name for name, other in takewhile(lambda pair: pair[0] == pair[1], pairs))
         detected = DetectedAttention(path, softmax.kind, (original, layout), tensors, obstacle)
         replaced = self.on_attention(detected)
-        return out if replaced is None else Layout(outer).restore(replaced, out, roles_of("output"))
+        return out if replaced is None else Layout(outer).restore(replaced, out, axis_roles_of("output"))
 
     def _fused_attention(self, arguments: Mapping[str, Any], out: Any) -> Any:
         if compiled_caller():
@@ -323,13 +324,13 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return out
         tensors: dict[str, Any] = {name: (arguments[name], None) for name in ("query", "key", "value")}
         tensors["output"] = out[0], None
-        kind, weights = "scaled_dot_product_attention", (fused_attention(arguments), None)
+        kind, weights = "scaled_dot_product_attention", (weights_of_fused_attention(arguments), None)
         replaced = self.on_attention(DetectedAttention(self.path(), kind, weights, tensors))
         return out if replaced is None else (replaced, *out[1:])
 
     def _fast_path_layer(self, name: str, arguments: Mapping[str, Any]) -> None:
         path = f"{self.path()}.self_attn".lstrip(".") if name == FAST_PATH_LAYERS[0] else self.path()
-        weights, tensors = fused_layer(arguments)
+        weights, tensors = weights_of_fused_layer(arguments)
         pairs: dict[str, Any] = {name: (tensor, None) for name, tensor in tensors.items()}
         kind, obstacle = "fast path of torch", "it is one operation"
         self.on_attention(DetectedAttention(path, kind, (weights, None), pairs, obstacle))
@@ -342,7 +343,8 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if softmax.axis is not None:
                 self.add_unread(softmax.path, f"a softmax that is not read as attention: {reason}")
             elif scores is not reason:
-                self.add_unread(softmax.path, "exponentials of scores meet values, but not their own sum")
+                reason = "exponentials of scores are multiplied with values but never divided by their sum"
+                self.add_unread(softmax.path, reason)
         self.nodes.clear()
         self.softmaxes.clear()
         self.exponentials.clear()

@@ -101,7 +101,7 @@ def _cells_towards_input(term: Expression) -> list[Cell]:
 
 
 def _symbol(view: ModelView, label: str, index: tuple[int, ...]) -> str:
-    """A cell as a formula has it; that there is one picture only goes without saying."""
+    """A cell as a formula writes it, without the batch index, since there is only one picture."""
     value = view.traced(len(view.changed_steps))
     known = value.steps.get(label) or value.inputs.get(label)
     symbol = plain_formula(known.symbol) if known else label.rpartition("/")[2]
@@ -124,15 +124,15 @@ def _cell_title(view: ModelView, path: str, index: str) -> dict[str, str]:
     numbers = [int(part) for part in index.split(",") if part.isdecimal()]
     if value is None:
         return {"title": f"trained parameter {path} [{index}]"}
-    if path == trace.output.path and view.model.classes and len(numbers) == 2:
-        return {"title": f"the logit of {view.model.classes[numbers[1] % len(view.model.classes)]}"}
+    if path == trace.output.path and view.on_input.classes and len(numbers) == 2:
+        return {"title": f"the logit of {view.on_input.classes[numbers[1] % len(view.on_input.classes)]}"}
     words, pixels = [], "height" in str(value.axes)
     for axis, number in zip(value.axes, numbers, strict=False):
         if axis == "batch":
             continue
         if axis in TOKEN_AXES:
             token = number + (view.patches_start if axis == "patch" else 0)
-            where = view.token_name(token) if token < len(view.model.labels) else str(number)
+            where = view.token_name(token) if token < len(view.on_input.labels) else str(number)
             words.append(f"{TOKEN_AXES[axis]}{where}")
         elif axis != "one":
             short = axis.removeprefix("output_").replace("_", " ")
@@ -143,7 +143,7 @@ def _cell_title(view: ModelView, path: str, index: str) -> dict[str, str]:
 
 def _input_lines(view: ModelView, path: str, at: tuple[int, ...]) -> dict[str, Any]:
     """A number that was given; a pixel down to its byte."""
-    pixels, source, inputs = view.model.pixels, view.source, view.model.inputs
+    pixels, source, inputs = view.on_input.pixels, view.source, view.on_input.inputs
     if path != "images" or pixels is None or inputs is None:
         return {"lines": ["This was given: the number of a token."]}
     byte, mean, std = int(pixels[at[1:]]), source.mean[at[1]], source.std[at[1]] or 1.0

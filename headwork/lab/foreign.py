@@ -19,7 +19,7 @@ from headwork.errors import InputError, check_known
 from headwork.files import cache_folder
 from headwork.inspection.model_folders import (
     DEFAULT_MEAN_STD,
-    OpenedModel,
+    ModelSource,
     open_model,
     read_settings,
     transformers_class,
@@ -30,7 +30,7 @@ from headwork.loading.folders import FAMILIES
 from headwork.training.run_folders import MODEL
 
 MAX_LISTED, MAX_BYTES = 100, 2_000_000_000
-OFFERED: dict[str, Path | OpenedModel] = {}
+OFFERED: dict[str, Path | ModelSource] = {}
 REMEDIES = {"torch": 'pip install ".[train]"', "transformers": "pip install transformers"}
 
 
@@ -64,7 +64,7 @@ def offer(
         return
     if not 0 < size <= MAX_SIDE:
         raise InputError(f"{title}: images of {size} pixels. Expected a size from 1 to {MAX_SIDE}.")
-    OFFERED[title] = OpenedModel(
+    OFFERED[title] = ModelSource(
         Path(title), module=model, classes=tuple(classes), mean=tuple(mean), std=tuple(std), size=size
     )
 
@@ -75,7 +75,7 @@ def foreign_models() -> dict[str, ListedModel]:
     if sys.platform == "emscripten":
         return {}
     offered = [
-        ListedModel(title) if isinstance(model, OpenedModel) else _model_in_folder(title, model)
+        ListedModel(title) if isinstance(model, ModelSource) else _model_in_folder(title, model)
         for title, model in OFFERED.items()
     ]
     listed = [*offered, _minilm(), *_hugging_face_models()]
@@ -120,7 +120,7 @@ def _model_in_folder(title: str, folder: Path) -> ListedModel:
 
 
 # --- one of them ------------------------------------------------------------------------------------------
-def open_foreign(name: str) -> OpenedModel:
+def open_foreign(name: str) -> ModelSource:
     """A model of the list, opened."""
     known = foreign_models()
     check_known("model", name, known)
@@ -128,15 +128,15 @@ def open_foreign(name: str) -> OpenedModel:
     if listed.missing:
         raise InputError(f"{listed.title}: {listed.missing}.")
     offered = OFFERED.get(listed.title)
-    return offered if isinstance(offered, OpenedModel) else _open(listed)
+    return offered if isinstance(offered, ModelSource) else _open(listed)
 
 
 @lru_cache(maxsize=2)
-def _open(listed: ListedModel) -> OpenedModel:
+def _open(listed: ListedModel) -> ModelSource:
     from headwork.lab.known_models import check_shown
 
     try:
-        source = open_model(listed.path, torch=None if listed.by_library else False)
+        source = open_model(listed.path, on_torch=None if listed.by_library else False)
         check_shown(source)
     except InputError as error:
         raise InputError(str(error).replace(str(listed.path), listed.title)) from None

@@ -68,7 +68,7 @@ def _view(model: str, given: str, changes: str) -> "ModelView":
 
 def _read_token(view: "ModelView", text: str) -> int | None:
     """A token by its number; ``all`` is the mean of all of them, ``last`` the last one."""
-    count = len(view.model.labels)
+    count = len(view.on_input.labels)
     return None if text == "all" else count - 1 if text == "last" else _read_number(text, count, "token")
 
 
@@ -117,13 +117,13 @@ def _about(name: str) -> dict[str, Any]:
     images = source.input_kind == "images"
     channels, size = source.image_shape if images else (0, 0)
     view = _view(name, _b64(np.full((channels, size, size), 128)) if images else SHORT_TEXT, "")
-    rows, columns = view.model.grid or (0, 0)
+    rows, columns = view.on_input.grid or (0, 0)
     if rows != columns:
         raise InputError(
             f"Its {rows} x {columns} patches do not form a square, which is what this room shows."
         )
-    token = view.model.output_token_index
-    last = not images and token == len(view.model.labels) - 1
+    token = view.on_input.output_token_index
+    last = not images and token == len(view.on_input.labels) - 1
     prefix = next((start for start in (RUN_PREFIX, FOREIGN_PREFIX) if name.startswith(start)), None)
     hint = "open a picture, or draw" if channels > 1 else "draw, or open a picture"
     title, hint = TITLES.get(name, (name.removeprefix(prefix) if prefix else "Your model", hint))
@@ -170,13 +170,13 @@ def look(model: str, given: str, changes: str = "", query: str = "0") -> dict[st
             most = percent(float(row[best])) if row.any() else "off"
             words = {"most": most, "words": f"{most} to {view.token_name(best)}"}
             heads.append({"tints": _tint_bytes(row), **words, "changed": changed.get((block, number), "")})
-    pixels = view.model.pixels
+    pixels = view.on_input.pixels
     return {
         **_predicted(view, model, given),
         "heads": heads,
         "query": view.query_name(token),
         "seen": "" if pixels is None else _b64(pixels),
-        "tokens": list(view.model.labels),
+        "tokens": list(view.on_input.labels),
         "before": view.patches_start,
         "logits": view.output_step,
         "remarks": list(view.remarks),
@@ -185,15 +185,15 @@ def look(model: str, given: str, changes: str = "", query: str = "0") -> dict[st
 
 def _predicted(view: "ModelView", model: str, given: str) -> dict[str, Any]:
     """The probabilities in the order of the classes, beside those without the changes, and a sentence."""
-    if not view.model.classes:
+    if not view.on_input.classes:
         return {
             "classes": [],
             "sentence": "This model has no classes, only a vector per token.",
             "effect": "",
-            "start": ",".join("0" * (1 + view.model.output.ndim)),
+            "start": ",".join("0" * (1 + view.on_input.output.ndim)),
         }
-    probabilities, names = view.model.probabilities, view.model.classes
-    unchanged = _view(model, given, "").model.probabilities if view.changes else probabilities
+    probabilities, names = view.on_input.probabilities, view.on_input.classes
+    unchanged = _view(model, given, "").on_input.probabilities if view.changes else probabilities
     order = np.argsort(-probabilities)
     best, effect = int(order[0]), ""
     what = "Prediction" if probabilities[best] > 0.5 else "No clear prediction"
@@ -212,7 +212,7 @@ def _predicted(view: "ModelView", model: str, given: str) -> dict[str, Any]:
         effect = f"With {done}: {moved}; {verdict}."
     own = view.source.array_model
     language = own is not None and own.definition.slug == "language"
-    step = (0, len(view.model.labels) - 1) if language else (0,)
+    step = (0, len(view.on_input.labels) - 1) if language else (0,)
     shown = [
         {
             "name": names[i],
@@ -281,7 +281,7 @@ def descend(model: str, given: str, changes: str, path: str, index: str) -> dict
 def _resumable(model: str, given: str, changes: str) -> "ResumableModel":
     from headwork.lab.model_views import ResumableModel
 
-    return ResumableModel(_view(model, given, changes).model)
+    return ResumableModel(_view(model, given, changes).on_input)
 
 
 @register_call

@@ -10,7 +10,7 @@ from typing import Any
 
 from headwork.checkpoint_files import CONFIG, MANIFEST, PARAMETERS, TOKENIZER, refuse_pickles
 from headwork.errors import InputError, TooLarge, check_known, unknown_name
-from headwork.inspection.model_folders import PREPROCESSOR, OpenedModel, open_model
+from headwork.inspection.model_folders import PREPROCESSOR, ModelSource, open_model
 from headwork.lab.foreign import open_foreign
 from headwork.lab.inside import FOREIGN_PREFIX
 from headwork.lab.pictures import MAX_SIDE, decode_base64
@@ -19,7 +19,7 @@ from headwork.training.run_folders import DATA, METRICS, MODEL, PACKAGED_NAMES, 
 MAX_OPENED, MAX_MODEL = 3, 24_000_000  # models of one's own, and the bytes of each
 MAX_NUMBERS = 50_000_000  # that a model has on the way, on one input
 RUNS, RUN_PREFIX, MAX_RUNS = Path("runs"), "run ", 100
-OPENED: "OrderedDict[str, OpenedModel]" = OrderedDict()
+OPENED: "OrderedDict[str, ModelSource]" = OrderedDict()
 RUN_FILES = (CONFIG, DATA, METRICS, RESULT, MANIFEST, TOKENIZER, PREPROCESSOR)
 MODEL_FILES = (CONFIG, PARAMETERS, MANIFEST, TOKENIZER)
 KNOWN_FILES = {*RUN_FILES, *MODEL_FILES, *(f"{MODEL}/{name}" for name in MODEL_FILES)}
@@ -31,13 +31,13 @@ def run_names() -> list[str]:
 
 
 @lru_cache(maxsize=MAX_OPENED + len(PACKAGED_NAMES))
-def _open(folder: str | Path, _written: int = 0) -> OpenedModel:
-    source = open_model(folder, torch=False)
+def _open(folder: str | Path, _written: int = 0) -> ModelSource:
+    source = open_model(folder, on_torch=False)
     check_shown(source)
     return source
 
 
-def find_model(name: str) -> OpenedModel:
+def find_model(name: str) -> ModelSource:
     """A model of the package, a run or a foreign model of this machine, or one that was opened; no path."""
     if name in PACKAGED_NAMES:
         return _open(name)
@@ -78,7 +78,7 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
         if not any((folder / MODEL).iterdir()):
             (folder / MODEL).rmdir()
         try:
-            source = open_model(folder, torch=False)
+            source = open_model(folder, on_torch=False)
         except InputError as error:
             raise InputError(
                 str(error).replace(f"{folder}/", "").replace(str(folder), "the folder")
@@ -92,7 +92,7 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
     return name
 
 
-def check_shown(source: OpenedModel) -> None:
+def check_shown(source: ModelSource) -> None:
     """Refuse a model that this room cannot show."""
     if source.input_kind not in ("images", "texts"):
         raise InputError("This room shows classifiers of images and of texts. Use: headwork inspect FOLDER")
@@ -109,12 +109,12 @@ def check_shown(source: OpenedModel) -> None:
     check_size(source, (size // config.patch_size) ** 2 + 1 if size else 1)
 
 
-def check_size(source: OpenedModel, tokens: int) -> None:
+def check_size(source: ModelSource, tokens: int) -> None:
     """Refuse a model whose numbers on so many tokens, weights and activations, would fill the memory."""
     config = source.array_model.config
     numbers = config.depth * tokens * (config.heads * tokens + 4 * (config.width + config.hidden))
     if numbers > MAX_NUMBERS:
         raise TooLarge(
-            f"On {tokens:,} tokens this model has some {numbers:,} numbers on the way; here at most "
-            f"{MAX_NUMBERS:,}. Use: headwork inspect FOLDER"
+            f"On {tokens:,} tokens this model has about {numbers:,} weights and activations; at most "
+            f"{MAX_NUMBERS:,} are handled here. Use: headwork inspect FOLDER"
         )

@@ -1,4 +1,4 @@
-"""A trained model and one picture, view into: what it predicts, where its heads attend, what changes do.
+"""A view into a trained model on one picture: what it predicts, where its heads attend, what changes do.
 
 All of it runs on numpy, inside a page too. Imported when the room is first used: its models come later than
 the page.
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from headwork.errors import InputError, TooLarge, check_known
 from headwork.files import load_package_toml
-from headwork.inspection.model_folders import OpenedModel, source_on_text
+from headwork.inspection.model_folders import ModelSource, source_on_text
 from headwork.inspection.model_on_input import WEIGHTS, AttentionMap, ModelOnInput
 from headwork.inspection.tracing import trace
 from headwork.lab.known_models import check_size, find_model
@@ -99,9 +99,9 @@ def change_weights(changes: Sequence[HeadChange], path: str, weights: Array) -> 
     return changed
 
 
-def with_changes(before: "ModelView", changes: Sequence[HeadChange]) -> OpenedModel:
+def with_changes(before: "ModelView", changes: Sequence[HeadChange]) -> ModelSource:
     """The model of a view with heads changed."""
-    source, tokens = before.source, len(before.model.labels)
+    source, tokens = before.source, len(before.on_input.labels)
     if source.module is None:
         array_model = copy(source.array_model)
         array_model.change_weights = partial(change_weights, changes)
@@ -124,8 +124,8 @@ def with_changes(before: "ModelView", changes: Sequence[HeadChange]) -> OpenedMo
 class ModelView:
     """A model on one picture or text. Its blocks are the attentions between the tokens of its input."""
 
-    source: OpenedModel
-    model: ModelOnInput
+    source: ModelSource
+    on_input: ModelOnInput
     layers: Sequence[AttentionMap]
     changes: tuple[HeadChange, ...]
     remarks: tuple[str, ...]
@@ -137,7 +137,7 @@ class ModelView:
 
     @cached_property
     def parameter_count(self) -> int:
-        """How many numbers the model was trained to have."""
+        """The number of trained parameters."""
         if self.source.array_model is None:
             return sum(values.numel() for values in self.source.module.parameters())
         return sum(values.size for values in self.source.array_model.inner.parameters.values())
@@ -145,15 +145,15 @@ class ModelView:
     @property
     def patches_start(self) -> int:
         """How many tokens come before the patches: the class token."""
-        grid = self.model.grid
-        return len(self.model.labels) - grid[0] * grid[1] if grid else 0
+        grid = self.on_input.grid
+        return len(self.on_input.labels) - grid[0] * grid[1] if grid else 0
 
     def token_name(self, token: int | None) -> str:
         """A token in words; none is the mean of all."""
         if token is None:
             return "the mean of all tokens"
-        label = self.model.labels[token]
-        if not self.model.grid:
+        label = self.on_input.labels[token]
+        if not self.on_input.grid:
             return f"“{label}”"
         row, _, column = label.partition(", ")
         first = label if label.startswith("token") else f"the {label}"
@@ -180,7 +180,7 @@ class ModelView:
 
     def query_name(self, token: int | None) -> str:
         """A token that looks, in words."""
-        patch = token is not None and self.model.grid is not None and token >= self.patches_start
+        patch = token is not None and self.on_input.grid is not None and token >= self.patches_start
         return f"the patch at {self.token_name(token)}" if patch else self.token_name(token)
 
     def weights_of_query(self, block: int, head: int | None, query: int | None) -> Array:
@@ -203,7 +203,7 @@ class ModelView:
         if count not in self._traces:
             by_path = {f"{layer.path}{WEIGHTS}": layer.weights[None] for layer in self.layers}
             replacing = {path: by_path[path] for path in self.changed_steps[:count]}
-            inputs = dict[str, Any](self.model.inputs or {})
+            inputs = dict[str, Any](self.on_input.inputs or {})
             self._traces[count] = trace(self.source.array_model.inner, replacing=replacing, **inputs)
         return self._traces[count]
 
@@ -233,8 +233,8 @@ def look_at(model: str, given: str, changes: str = "") -> ModelView:
     if source.array_model is not None:
         check_size(source, count)
     if before is not None:
-        on_input = replace(on_input, output_token=before.model.output_token_index)
-    between_all = [layer for layer in on_input.layers if layer.weights.shape[1:] == (count, count)]
+        on_input = replace(on_input, output_token=before.on_input.output_token_index)
+    between_all = [layer for layer in on_input.attention_maps if layer.weights.shape[1:] == (count, count)]
     heads = [len(layer.weights) for layer in between_all]
     layers = [layer for layer in between_all if len(layer.weights) == max(heads, key=heads.count)]
     if not layers:

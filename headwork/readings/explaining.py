@@ -133,7 +133,7 @@ def _explain_once(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact:
         simplified=simplified,
     )
     if not simplified:
-        trace.warnings.append("the exact numbers are too many to simplify: they stand as they came about.")
+        trace.warnings.append("there are too many exact numbers to simplify: they are shown as computed.")
     trace.warnings.extend(trace_warnings(trace, columns=columns))
     return trace
 

@@ -62,9 +62,9 @@ class PreparedRun:
                 model = TextClassifier(config, model.encoder)
         if isinstance(model, TextClassifier) and model.ngrams is not None:
             set_log_ratios(model, self.training)
-        return self.complete(model)
+        return self.fit_to_run(model)
 
-    def complete(self, model: Model) -> Model:
+    def fit_to_run(self, model: Model) -> Model:
         """The model in the run's precision, with its tokenizer."""
         model = model.to(getattr(torch, self.run.precision))
         if self.tokenizer is not None:
@@ -126,10 +126,8 @@ def _prepare_texts(run: TextRunConfig, data: Texts, saved: bytes | None, log: Lo
         tokenizer = train_tokenizer(
             data.train.texts, vocabulary=run.model.vocabulary, max_length=run.max_length
         )
-        config = replace(
-            run.model, vocabulary=tokenizer.vocabulary, max_length=run.max_length, classes=len(data.classes)
-        )
-        run = replace(run, model=config)
+        sizes = {"vocabulary": tokenizer.vocabulary_size, "max_length": run.max_length}
+        run = replace(run, model=replace(run.model, **sizes, classes=len(data.classes)))
     info = _data_info(data, tokenizer=hashlib.sha256(tokenizer.to_bytes()).hexdigest())
 
     def examples(split: TextSplit) -> TextExamples:

@@ -111,13 +111,13 @@ class VisionRunConfig(RunConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TextRunConfig(RunConfig):
-    """A classifier of texts, whose middle is cut beyond ``max_length`` tokens. ``encoder`` is pretrained."""
+    """A classifier of texts, whose middle is cut beyond ``max_length`` tokens."""
 
     OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length"}
     task: ClassVar[str] = "text"
 
     model: configs.TextClassifierConfig = field(default_factory=configs.TextClassifierConfig)
-    encoder: str = ""
+    encoder: str = ""  # the name or the folder of a pretrained one
     max_length: int = 256
     columns: tuple[str, str] | None = None
 
@@ -130,7 +130,7 @@ class TextRunConfig(RunConfig):
 
 
 def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: Any) -> VisionRunConfig:
-    """Train on images: ``model`` is transformer, cnn, lstm, gru or rnn.
+    """The config of a run that trains on images: ``model`` is transformer, cnn, lstm, gru or rnn.
 
     >>> run = vision(epochs=50)
     >>> run.epochs, run.model.patch_size, run.model.depth, run.model.heads
@@ -151,9 +151,10 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
 def text(
     data: str = "imdb", model: str = "transformer", encoder: str = "", *, ngrams: bool = False, **changes: Any
 ) -> TextRunConfig:
-    """Train on texts: ``model`` is transformer, cnn, lstm, gru or rnn; ``encoder`` a pretrained one instead.
+    """The config of a run that trains on texts: ``model`` is transformer, cnn, lstm, gru or rnn.
 
-    ``ngrams`` adds a table of words, pairs and triples, each with logits of its own, as a linear model has.
+    ``encoder`` is the name or the folder of a pretrained one, instead. ``ngrams`` adds a table of words,
+    pairs and triples, each with logits of its own, as a linear model has.
 
     >>> text("imdb", "lstm").model.encoder, text("rotten-tomatoes", encoder="minilm").learning_rate
     ('lstm', 5e-05)
@@ -180,7 +181,7 @@ AnyRun = TypeVar("AnyRun", bound=RunConfig)
 
 
 def changed(run: AnyRun, settings: Iterable[str]) -> AnyRun:
-    """The run with fields set by name, all at once.
+    """A copy of the run with fields set by name, all at once.
 
     >>> changed(vision(), ["model.width=96", "augmentation.shift=1", "epochs=3"]).model.width
     96

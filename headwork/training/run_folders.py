@@ -59,7 +59,7 @@ class DataInfo:
     size: int = 0
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
-    tokenizer: str = ""  # SHA-256
+    tokenizer: str = ""  # the SHA-256 of its file
 
     @classmethod
     def read(cls, data: Any, where: str | Path) -> DataInfo:

@@ -133,7 +133,7 @@ def run_to_end(
             model = prepared.new_model()
         else:
             model = torch_model(run_folders.checkpoint_parameters(run, folder, files)).train()
-        trainer = Trainer(prepared, prepared.complete(model), processes, log)
+        trainer = Trainer(prepared, prepared.fit_to_run(model), processes, log)
         state = TrainState()
         if files is not None:
             restored = checkpoints.restore_optimiser(files, folder, trainer.optimiser)
@@ -337,7 +337,7 @@ def check_new_folder(folder: Path, world_size: int) -> None:
 def check_same_setup(
     folder: Path, state: Any, threads: int, processes: ProcessGroup, other_processes: bool, log: Log
 ) -> None:
-    """The checkpoint is of as many processes; what else may change the bits is told."""
+    """Refuse a checkpoint of another number of processes; warn of what else may change the last bits."""
     if state["processes"] != processes.world_size:
         counts = {"before": state["processes"], "now": processes.world_size}
         if not other_processes:

@@ -200,7 +200,7 @@ BAD = {
             )
         },
     ),
-    "section 1 (Q), n.ipynb, cell 1: not as a notebook should be": (
+    "section 1 (Q), n.ipynb, cell 1: not a valid notebook": (
         'title = "Q"\nnotebook = "n.ipynb"',
         {"n_ipynb": notebook(cell("code", "1", execution_count=1, outputs=[1]))},
     ),

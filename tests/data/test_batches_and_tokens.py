@@ -143,7 +143,7 @@ def test_a_tokenizer_is_the_same_every_time_and_when_read_again(tmp_path):
     subprocess.run([sys.executable, "-c", code, tmp_path / "again.json"], check=True)
     assert (tmp_path / "again.json").read_bytes() == saved.read_bytes()
     read = read_tokenizer(saved, max_length=3)
-    assert read.vocabulary == 280
+    assert read.vocabulary_size == 280
     assert read.encode(TEXTS).lengths.max() == 3
 
 

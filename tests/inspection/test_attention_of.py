@@ -217,7 +217,7 @@ OTHERS: dict[str, tuple[Callable[..., Tensor], str]] = {
     "weights without values": (lambda m, x, q, k, v: scores_of(q, k).softmax(-1), "no product with values"),
     "linear attention": (lambda m, x, q, k, v: q.relu() @ (k.relu().mT @ v), "without softmax"),
     "sigmoid attention": (lambda m, x, q, k, v: scores_of(q, k).sigmoid() @ v, "without softmax"),
-    "unnormalised": (lambda m, x, q, k, v: scores_of(q, k).exp() @ v, "not their own sum"),
+    "unnormalised": (lambda m, x, q, k, v: scores_of(q, k).exp() @ v, "never divided by their sum"),
     "tiles": (
         lambda m, x, q, k, v: (
             (
@@ -226,7 +226,7 @@ OTHERS: dict[str, tuple[Callable[..., Tensor], str]] = {
             )
             / (a.sum(-1, keepdim=True) + b.sum(-1, keepdim=True))
         ),
-        "not their own sum",
+        "never divided by their sum",
     ),
     "numpy": (
         lambda m, x, q, k, v: torch.from_numpy(reference(q, k)).float() @ v,

@@ -67,13 +67,13 @@ def test_a_head_without_its_weights(digit):
     weights = trace(model, values, only=name)[name].values.copy()
     weights[:, 1] = 0
     powers = np.exp(trace(model, values, only="scores", replacing={name: weights}).result[0])
-    fall = digit.model.probabilities[3] - powers[3] / powers.sum()
-    assert digit.model.score_lost_per_head[2][1] == pytest.approx(fall, abs=1e-5)
+    fall = digit.on_input.probabilities[3] - powers[3] / powers.sum()
+    assert digit.on_input.score_lost_per_head[2][1] == pytest.approx(fall, abs=1e-5)
 
 
 def test_another_class_can_be_explained(digit):
     other = inspect("digits", index=0, target="8")
-    assert other.model.explained_class == 8
+    assert other.on_input.explained_class == 8
     assert not np.allclose(other.relevance["gradient x attention"], digit.relevance["gradient x attention"])
     with pytest.raises(InputError, match=r"unknown target .eleven."):
         inspect("digits", index=0, target="eleven")
@@ -81,9 +81,9 @@ def test_another_class_can_be_explained(digit):
 
 def test_a_text_of_our_own(text_folder):
     shown = inspect(text_folder, text="A fine film, not bad")
-    assert shown.model.labels[0] == "[CLS]"
-    assert 0 not in shown.model.parts  # special tokens stay
-    assert shown.model.classes == ("class 0", "class 1")
+    assert shown.on_input.labels[0] == "[CLS]"
+    assert 0 not in shown.on_input.parts  # special tokens stay
+    assert shown.on_input.classes == ("class 0", "class 1")
     assert "attention-view words" in shown.to_html()
 
 
@@ -113,7 +113,7 @@ def test_a_module_of_ones_own(pooled, query):
     torch.manual_seed(0)
     model = Own(pooled).train()
     shown = inspect(model, torch.randn(1, 5, 16), labels=["the", "cat", "sat", "down", "here"])
-    assert shown.model.output_token_index == query
+    assert shown.on_input.output_token_index == query
     assert [layer.weights.shape for layer in shown.layers] == [(2, 5, 5)] * 2
     assert model.training
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -196,7 +196,7 @@ def test_pictures_of_every_kind(tmp_path):
     exif = grey.getexif()
     exif[0x0112] = 6  # turned by a quarter
     grey.convert("RGB").save(tmp_path / "turned.png", exif=exif)
-    seen = {path.stem: inspect("digits", image=path).model.pixels for path in tmp_path.iterdir()}
+    seen = {path.stem: inspect("digits", image=path).on_input.pixels for path in tmp_path.iterdir()}
     assert np.array_equal(seen["grey"], seen["rgba"])
     assert np.array_equal(seen["grey"], seen["deep"])
     assert np.array_equal(seen["turned"][0], np.rot90(seen["grey"][0], -1))
@@ -206,7 +206,7 @@ def test_another_size_is_resized_only_when_asked(tmp_path):
     Image.new("L", (20, 10)).save(tmp_path / "wide.png")
     with pytest.raises(InputError, match=r"10 x 20 pixels .*, the model takes 8 x 8\. With --resize"):
         inspect("digits", image=tmp_path / "wide.png")
-    assert inspect("digits", image=tmp_path / "wide.png", resize=True).model.pixels.shape == (1, 8, 8)
+    assert inspect("digits", image=tmp_path / "wide.png", resize=True).on_input.pixels.shape == (1, 8, 8)
 
 
 def test_files_that_are_no_pictures(tmp_path):

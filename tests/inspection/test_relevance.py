@@ -110,13 +110,15 @@ def test_our_models_give_the_same_on_numpy_and_on_torch():
     source, pixels = open_model("digits"), example_images("digits").images[0]
     on_torch = source.on_image(pixels)
     on_numpy = type(source)(
-        source.path, ArrayModel(saved_model(find_run("digits")), torch=False), None, source.classes,
+        source.path, ArrayModel(saved_model(find_run("digits")), on_torch=False), None, source.classes,
         source.mean, source.std,
     ).on_image(pixels)  # fmt: skip
-    assert on_torch.layers[0].gradient is not None
-    assert on_numpy.layers[0].gradient is None
-    assert [layer.path for layer in on_torch.layers] == [layer.path for layer in on_numpy.layers]
-    assert np.allclose(on_torch.layers[3].weights, on_numpy.layers[3].weights, atol=1e-5)
+    assert on_torch.attention_maps[0].gradient is not None
+    assert on_numpy.attention_maps[0].gradient is None
+    assert [layer.path for layer in on_torch.attention_maps] == [
+        layer.path for layer in on_numpy.attention_maps
+    ]
+    assert np.allclose(on_torch.attention_maps[3].weights, on_numpy.attention_maps[3].weights, atol=1e-5)
     assert np.allclose(relevance(on_torch)["occlusion"], relevance(on_numpy)["occlusion"], atol=1e-5)
     for one, other in zip(on_torch.score_lost_per_head, on_numpy.score_lost_per_head, strict=True):
         assert np.allclose(one, other, atol=1e-5)
@@ -130,7 +132,7 @@ def test_positions_before_training_are_like_none():
     saved = saved_model(find_run("digits"))
     name = next(name for name in saved.parameters if name.startswith("positions"))
     zeros = {**saved.parameters, name: 0 * saved.parameters[name]}
-    model = ArrayModel(replace(saved, parameters=zeros), torch=False)
+    model = ArrayModel(replace(saved, parameters=zeros), on_torch=False)
     with np.errstate(all="raise"):
         assert not model.position_similarity.any()
 
@@ -141,8 +143,8 @@ def test_gradients_of_our_models_are_those_of_attention_of():
 
     values = torch.from_numpy(example_images("digits").inputs[:1])
     model = load("digits", torch=True).with_backend("plain")
-    below = inspect(torch.nn.Sequential(model), values).model.layers
-    above = inspect("digits", index=0).model.layers
+    below = inspect(torch.nn.Sequential(model), values).on_input.attention_maps
+    above = inspect("digits", index=0).on_input.attention_maps
     assert len(below) == len(above)
     for one, other in zip(below, above, strict=True):
         assert np.allclose(one.weights, other.weights, atol=1e-5)

@@ -196,7 +196,7 @@ def test_logits_and_weights_are_the_librarys(models: dict[str, Any], title: str)
     logits, weights = of_library(models[title], title)
     look_at = model_views.look_at
     view = look_at(name, given_to(title))
-    np.testing.assert_allclose(view.model.output, logits, atol=1e-4)
+    np.testing.assert_allclose(view.on_input.output, logits, atol=1e-4)
     for block, array in enumerate(layer.weights for layer in view.layers):
         np.testing.assert_allclose(array, weights[block], atol=1e-5)
     shown = asked("look", model=name, given=given_to(title), query=about["query"])
@@ -224,20 +224,20 @@ def test_a_changed_head_is_what_intervene_makes_of_it(models: dict[str, Any], ti
     look_at = model_views.look_at
     before, after = look_at(name, given), look_at(name, given, f"0.2 {kind}")
     head = headwork.head(2)
-    count = len(before.model.labels)
+    count = len(before.on_input.labels)
     fixed = {"off": head.off, "uniform": head.uniform}
     change = fixed[kind]() if kind in fixed else head.fixed(model_views.built_weights(kind, count))
     if title == "tiny/deit":
-        values = torch.from_numpy((before.model.pixels / 255 - 0.5) / 0.5).float()[None]
+        values = torch.from_numpy((before.on_input.pixels / 255 - 0.5) / 0.5).float()[None]
         effect = headwork.intervene(model, {before.layers[0].path: change}, pixel_values=values)
     else:
         import tokenizers
 
         ids = torch.tensor([tokenizers.Tokenizer.from_str(tokenizer()).encode(TEXT).ids])
         effect = headwork.intervene(model, {before.layers[0].path: change}, input_ids=ids)
-    expected = effect.output.logits.detach().numpy().reshape(-1, after.model.output.shape[-1])[-1]
-    np.testing.assert_allclose(after.model.output, expected, atol=1e-4)
-    assert np.abs(after.model.output - before.model.output).max() > 1e-3
+    expected = effect.output.logits.detach().numpy().reshape(-1, after.on_input.output.shape[-1])[-1]
+    np.testing.assert_allclose(after.on_input.output, expected, atol=1e-4)
+    assert np.abs(after.on_input.output - before.on_input.output).max() > 1e-3
     rows = after.layers[0].weights[2]
     assert np.allclose(rows.sum(-1), 0 if kind == "off" else 1, atol=1e-4)
     np.testing.assert_allclose(after.layers[0].weights[1], before.layers[0].weights[1], atol=1e-6)
@@ -336,7 +336,7 @@ def test_images_of_the_librarys_models_are_inspected_from_the_command_line(
     assert code == 0, err
     told = json.loads(out)["probabilities"]
     view = model_views.look_at("foreign tiny/deit", picture())
-    np.testing.assert_allclose(list(told.values()), view.model.probabilities, atol=1e-5)
+    np.testing.assert_allclose(list(told.values()), view.on_input.probabilities, atol=1e-5)
 
 
 # --- with the server --------------------------------------------------------------------------------------

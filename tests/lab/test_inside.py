@@ -45,7 +45,7 @@ def test_test_images_are_recognised_and_logits_are_torchs(model: str) -> None:
     right = 0
     for number, label in enumerate(images.labels):
         view = model_views.look_at(model, example(model, number))
-        assert np.abs(view.model.output - expected[number]).max() < 1e-4
+        assert np.abs(view.on_input.output - expected[number]).max() < 1e-4
         shown = look(model, example(model, number))["classes"]
         right += [one["best"] for one in shown].index(True) == label
     assert right >= 19
@@ -130,8 +130,8 @@ def test_a_changed_head_changes_what_follows_as_what_if_does(model: str, kind: s
     weights[:, head] = model_views.new_weights(kind, weights[:, head])
     expected = trace.what_if(path, weights).result[0]
     view = model_views.look_at(model, example(model, 4), f"{block}.{head} {kind}")
-    np.testing.assert_allclose(view.model.output, expected, atol=1e-5)
-    assert np.abs(view.model.output - trace.result[0]).max() > 1e-4
+    np.testing.assert_allclose(view.on_input.output, expected, atol=1e-5)
+    assert np.abs(view.on_input.output - trace.result[0]).max() > 1e-4
     rows = view.layers[block].weights[head]
     assert np.allclose(rows.sum(-1), 0 if kind == "off" else 1, atol=1e-4)
     np.testing.assert_array_equal(view.layers[1].weights, trace["block 1/attention/weights"].values[0])
@@ -241,7 +241,7 @@ def test_relevance_comes_with_how_far_to_trust_it_a_little_at_a_time() -> None:
         shares.append(float(found["percent"].rstrip("%")))
     assert shares == sorted(shares)
     assert len(shares) >= 3
-    on_input = model_views.look_at("digits", given).model
+    on_input = model_views.look_at("digits", given).on_input
     methods = methods_of(on_input)
     whole = trust(on_input, methods)
     assert [one["title"] for one in found["maps"]] == ["Occlusion", "Attention rollout"]
@@ -313,12 +313,12 @@ def test_a_model_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
         image_size=196, patch_size=1, width=4, hidden=4, heads=1, depth=1, positions="sinusoidal"
     )
     folder = VisionTransformer(large).save_pretrained(tmp_path / "large")
-    assert "On 38,417 tokens this model has some" in refused(
+    assert "On 38,417 tokens this model has about" in refused(
         "open_model", files=folder_files(folder), others=[]
     )
     wide = VisionTransformerConfig(image_size=32, patch_size=2, width=2, hidden=600_000, heads=1, depth=1)
     folder = VisionTransformer(wide).save_pretrained(tmp_path / "wide")
-    assert "here at most 50,000,000" in refused("open_model", files=folder_files(folder), others=[])
+    assert "at most 50,000,000" in refused("open_model", files=folder_files(folder), others=[])
 
 
 def test_a_pickle_is_refused_by_name() -> None:

@@ -40,7 +40,13 @@ def test_ratios_by_hand():
     examples = TextExamples(tokenizer.encode(data.train))
     model = TextClassifier(
         TextClassifierConfig(
-            vocabulary=tokenizer.vocabulary, max_length=10, width=4, hidden=4, heads=1, depth=1, ngrams=99991
+            vocabulary=tokenizer.vocabulary_size,
+            max_length=10,
+            width=4,
+            hidden=4,
+            heads=1,
+            depth=1,
+            ngrams=99991,
         )
     )
     set_log_ratios(model, examples)

@@ -183,7 +183,7 @@ def test_a_pretrained_encoder_is_fine_tuned(reviews, tmp_path):
     tokenizer = train_tokenizer(load_texts(reviews, columns=("review", "stars")).train.texts, vocabulary=300)
     encoder = TextEncoder(
         TextEncoderConfig(
-            vocabulary=tokenizer.vocabulary,
+            vocabulary=tokenizer.vocabulary_size,
             max_length=16,
             width=8,
             hidden=8,
