@@ -26,6 +26,7 @@ MAX_KEY_DEPTH = 16  # of a.b.c = 1 in TOML, whose reader takes time and memory b
 DEVICES = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)  # on Windows
 _PART = r"""(?:[\w-]++|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|'[^'\n]*+')[ \t]*+"""
 _DEEP_KEY = re.compile(rf"(?<![^\s\[{{,]){_PART}(?:\.[ \t]*+{_PART}){{{MAX_KEY_DEPTH}}}")
+_UNSEEN = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # what JSON leaves, and a terminal obeys
 # What Windows lacks is not asked for there.
 _NO_LINK, _NO_WAIT, _BINARY = (getattr(os, f"O_{n}", 0) for n in ("NOFOLLOW", "NONBLOCK", "BINARY"))
 
@@ -93,7 +94,7 @@ def open_file(
 def read_bytes(path: str | Path, *, max_bytes: int = MAX_TEXT, root: str | Path | None = None) -> bytes:
     """The bytes of a file that a person gave."""
     with open_file(path, max_bytes=max_bytes, root=root) as file:
-        data = file.read(max_bytes + 1)
+        data = file.read(max_bytes + 1) or b""  # None: of a system's own file that would make us wait
     if len(data) > max_bytes:
         raise InputError(f"{path}: more than {max_bytes:,} bytes, which is the most that is read.")
     return data
@@ -171,7 +172,8 @@ def toml_text(value: Any) -> str:
     >>> toml_text("🙂"), toml_text(1.5)
     ('"🙂"', '1.5')
     """
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    text = json.dumps(value, ensure_ascii=False)
+    return _UNSEEN.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
 
 
 def parse_json(text: str | bytes, where: str | Path, *, max_bytes: int = MAX_JSON) -> Any:

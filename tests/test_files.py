@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from headwork.data.image_files import read_image
 from headwork.errors import MAX_MESSAGE, InputError, unknown_name
 from headwork.files import DEVICES, file_name, open_file, parse_json, read_bytes, read_toml, write_atomic
 
@@ -132,3 +133,10 @@ def test_an_error_quotes_no_megabytes() -> None:
     assert len(str(InputError(f"{long} is not a number. Give one."))) == MAX_MESSAGE
     assert str(InputError(f"{long}. Give one.")).endswith("Give one.")
     assert len(str(unknown_name("step", long, ["weights"]))) < 400
+
+
+@pytest.mark.skipif(not os.access("/proc/kmsg", os.R_OK), reason="needs a file of the system that makes wait")
+def test_a_file_that_would_make_us_wait_is_empty(tmp_path: Path) -> None:
+    assert isinstance(read_bytes("/proc/kmsg"), bytes)
+    with pytest.raises(InputError, match="not an image that can be read"):
+        read_image("/proc/kmsg")

@@ -14,11 +14,11 @@ from pathlib import Path
 from headwork.courses.class_page import csv_text
 from headwork.courses.cohort import StudentMarks
 from headwork.courses.sheets import read_csv
-from headwork.errors import InputError
+from headwork.errors import InputError, TooLarge
 from headwork.files import load_package_toml, read_bytes, write_atomic
 from headwork.grading.wording import points_text
 
-MAX_BYTES = 3_000_000
+MAX_BYTES, MAX_CELLS = 3_000_000, 2_000_000  # of an export; cells when every row has one for each column
 COLUMNS = load_package_toml(__file__, "words.toml")["gradebook"]
 CANVAS, MOODLE, IDENTITY_COLUMNS = (COLUMNS[name] for name in ("canvas", "moodle", "identity"))
 POINTS_POSSIBLE = "points possible"  # how the second or third row of Canvas's export begins
@@ -67,6 +67,10 @@ def fill_gradebook(
     rows, delimiter = read_csv(path, MAX_BYTES)
     data = read_bytes(path, max_bytes=MAX_BYTES)
     header = [cell.strip().lower() for cell in rows[0]] if rows else []
+    if len(rows) * len(header) > MAX_CELLS:
+        raise TooLarge(
+            f"{path}: {len(rows):,} rows of {len(header):,}; at most {MAX_CELLS:,} cells are read."
+        )
     if not set(header) & set(IDENTITY_COLUMNS):
         raise InputError(
             f"{path}: no column that says who a row is about. Expected an export of Canvas "

@@ -16,7 +16,6 @@ What a section names stands in that order. What is missing or cannot be read is 
 """
 
 import base64
-import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -24,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from headwork.courses.notebooks import ANSWER
+from headwork.courses.pictures import PICTURES, count_pixels
 from headwork.documents import Block, Document, Heading, PandocText, Renderable
 from headwork.documents.formats.pdf import CHARACTERS, typeset
 from headwork.documents.number_format import wrap_code
 from headwork.documents.pandoc import Tree, latex_to_typst, map_tree, read_tree
-from headwork.errors import HeadworkError, InputError, check_known, unknown_name
+from headwork.errors import HeadworkError, InputError, TooLarge, check_known, unknown_name
 from headwork.files import parse_json, read_bytes, read_text, read_toml
 from headwork.problems import find
 from headwork.readings import explain
@@ -37,9 +37,8 @@ from headwork.readings.explaining import read_problem
 FIELDS = ("title", "names", "collaborators", "section")
 SECTION_FIELDS = ("title", "text", "file", "problems", "trace", "notebook", "picture")
 SYNTAXES = {".tex": "latex", ".md": "markdown", ".txt": "markdown"}
-PICTURES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".svg": "image/svg+xml"}
 MAX_NOTEBOOK, MAX_CELLS = 50_000_000, 500  # bytes with its pictures; cells
-MAX_LINES, MAX_FORMULAS, MAX_DEPTH = 60, 5_000, 200  # of what a cell prints; of a text; of tags in an SVG
+MAX_LINES, MAX_FORMULAS, MAX_PIXELS = 60, 5_000, 100_000_000  # a cell prints; in a text; of all pictures
 NO_ATTRIBUTES: list[Any] = ["", [], []]
 # Skipped by pandoc, and nothing is lost: layout, and the frame of an environment whose contents stay.
 LAYOUT = re.compile(
@@ -67,6 +66,7 @@ class HandIn(Renderable):
     complaints: list[str] = field(default_factory=list)
     formulas: list[str] = field(default_factory=list)  # the student's own
     location: str = ""
+    pixels: int = 0
 
     def document(self) -> Document:
         return Document(self.title, tuple(self.blocks), about=self.byline)
@@ -193,8 +193,9 @@ class HandIn(Renderable):
             if "://" in target or ending not in PICTURES:
                 raise InputError(f"a picture must be a file beside the hand-in: {', '.join(PICTURES)}.")
             content = attached.get(target) or read_bytes(self.folder / target, root=self.folder)
-            if ending == ".svg" and _depth(content) > MAX_DEPTH:  # Typst would end the process
-                raise InputError(f"tags inside each other more than {MAX_DEPTH} deep.")
+            self.pixels += count_pixels(content, self.folder / target)
+            if self.pixels > MAX_PIXELS:
+                raise TooLarge(f"all pictures together have more than {MAX_PIXELS:,} pixels.")
             typeset(f'#image("picture{ending}")', {f"picture{ending}": content})
         except InputError as error:
             self.complain(f"the picture {target}: {str(error).removeprefix(f'{self.folder / target}: ')}")
@@ -253,12 +254,6 @@ class HandIn(Renderable):
         if len(lines) > MAX_LINES:
             lines[MAX_LINES:] = [f"... and {len(lines) - MAX_LINES} more lines"]
         return [_code("\n".join(lines))] if lines else []
-
-
-def _depth(svg: bytes) -> int:
-    """How deep tags stand inside each other, at most."""
-    steps = (-1 if end else not whole for end, whole in re.findall(rb"<(/?)\w[^>]*?(/?)>", svg))
-    return max(itertools.accumulate(steps), default=0)
 
 
 def _can_typeset(source: str) -> bool:

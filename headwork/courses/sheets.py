@@ -17,7 +17,7 @@ from typing import Any
 
 from headwork.courses.answer_page import answer_page
 from headwork.courses.parallel import map_limited
-from headwork.documents import Document, Heading, Values
+from headwork.documents import Document, Heading, Item, Items, Values
 from headwork.documents.formats import find_format
 from headwork.errors import InputError
 from headwork.exercises import exercise_files
@@ -193,7 +193,7 @@ def write_sheets(course: SheetTemplate, roster: Mapping[str, Mapping[str, str]],
     for student, written in zip(students, map_limited(write, students, "sheets"), strict=True):
         if not written:
             raise InputError(f"student {student}: writing the sheet took too long or was killed.")
-    write_atomic(folder / "key" / "marking.md", scheme)
+    write_atomic(folder / "key" / "marking.md", scheme.to_markdown())
     (folder / "answers").mkdir(parents=True, exist_ok=True)
 
 
@@ -275,17 +275,17 @@ def read_key(path: str | Path) -> Sheet:
     return Sheet(exercises=read, **about)
 
 
-def marking_scheme(course: SheetTemplate, sheet: Sheet) -> str:
+def marking_scheme(course: SheetTemplate, sheet: Sheet) -> Document:
     """The points of each step, and how it is marked."""
-    lines = [f"# Marking scheme: {course.title}", ""]
+    parts: list[Any] = []
     for number, exercise in sheet.exercises.items():
-        lines += [f"## {number}. {exercise.name}: {points_text(exercise.max_points)} points", ""]
-        lines += [f"- {path}: {points_text(points)}" for path, points in exercise.asked.items()]
+        steps = (Item(points_text(points), f"{path}:") for path, points in exercise.asked.items())
         rules = f"Digits asked: {exercise.digits}. Rounding too early: {exercise.rounding}."
-        lines += ["", f"{rules} Hints up to level {exercise.hints}.", ""]
-    lines += [
-        "A step is correct if it equals the key or follows from the student's own earlier steps,",
-        "to the digits written. An incorrect step costs its points; steps that follow from it,",
-        "and the same mistake made again, cost nothing more.",
-    ]
-    return "\n".join(lines) + "\n"
+        parts += [Heading(f"{number}. {exercise.name}: {points_text(exercise.max_points)} points")]
+        parts += [Items(tuple(steps)), f"{rules} Hints up to level {exercise.hints}."]
+    parts.append(
+        "A step is correct if it equals the key or follows from the student's own earlier steps, "
+        "to the digits written. An incorrect step costs its points; steps that follow from it, "
+        "and the same mistake made again, cost nothing more."
+    )
+    return Document(f"Marking scheme: {course.title}", tuple(parts))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -218,7 +218,7 @@ def _common_shape(files: list[Path], size: int | None) -> tuple[int, tuple[int, 
     grey = True
     shapes: dict[tuple[int, int], Path] = {}
     for file in files:
-        with _open_image(file) as image:
+        with _open_file(file) as image:
             grey = grey and image.mode in GREY_MODES
             shapes.setdefault((image.height, image.width), file)
         if size is None and len(shapes) > 1:
@@ -246,7 +246,7 @@ def read_image(
     """
     from PIL import Image, ImageOps
 
-    with _open_image(Path(path)) as file:
+    with _open_file(Path(path)) as file:
         try:
             file.load()
             ImageOps.exif_transpose(file, in_place=True)
@@ -281,21 +281,25 @@ def _memory_per_pixel(image: "Image") -> int:
     return 1 if plain else 3
 
 
-def _open_image(path: Path) -> "Image":
+@contextmanager
+def _open_file(path: Path) -> Iterator["Image"]:
+    with open_file(path, max_bytes=None) as file, open_image(file, path) as image:
+        yield image
+
+
+def open_image(file: BinaryIO, path: Path) -> "Image":
     """An image whose header was read: of a known format, not enormous."""
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            open_file(path, max_bytes=None).close()  # a pipe would block, a device has no end
-            image = Image.open(path, formats=FORMATS)
+            image = Image.open(file, formats=FORMATS)
     except Image.DecompressionBombError:
         raise TooLarge(words("image/enormous", path=path, most=MAX_PIXELS)) from None
-    except InputError:
-        raise
     except Exception as error:  # as above: headers are damaged too
-        raise InputError(f"{path}: not an image that can be read ({', '.join(FORMATS)}): {error}.") from None
+        reason = "" if isinstance(error, UnidentifiedImageError) else f": {error}"  # whose words name no path
+        raise InputError(f"{path}: not an image that can be read ({', '.join(FORMATS)}){reason}.") from None
     most = MAX_PIXELS // _memory_per_pixel(image)
     if image.width * image.height > most:
         shape = f"{image.height} x {image.width}"

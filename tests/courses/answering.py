@@ -31,13 +31,13 @@ def typed(array):
 
 
 def right(exercise):
-    return {path: typed(exercise.key[path]) for path in exercise.asked}
+    return {path: typed(exercise.solution[path]) for path in exercise.asked}
 
 
 def wrong(exercise):
     """The first step wrong in one entry, every later step right by the student's own numbers."""
     first = next(iter(exercise.asked))
-    own = {first: exercise.key[first].copy()}
+    own = {first: exercise.solution[first].copy()}
     own[first].flat[0] += 1
     follows = exercise.case.run(own)
     return {path: typed(follows[path]) for path in exercise.asked}
@@ -45,14 +45,14 @@ def wrong(exercise):
 
 def unscaled(exercise):
     """Scores without the root, and all that follows from them."""
-    scores = {"scores": exercise.key["scores"] * np.sqrt(2)}
+    scores = {"scores": exercise.solution["scores"] * np.sqrt(2)}
     follows = {**exercise.case.run(), **exercise.case.run(scores)}
     return {path: typed(follows[path]) for path in exercise.asked}
 
 
 def early(exercise):
     """Everything from weights rounded to two digits."""
-    weights = exercise.key["weights"].round(2)
+    weights = exercise.solution["weights"].round(2)
     follows = exercise.case.run({"weights": weights})
     return {
         **right(exercise),

@@ -1,10 +1,14 @@
 """The hand-in: one document of answers, problems, traces and notebooks; what is wrong is told by place."""
 
 import base64
+import gzip
 import io
 import json
+import re
+import struct
 import subprocess
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -168,7 +172,7 @@ BAD = {
         'title = "Q"\nfile = "a.tex"',
         {"a_tex": "Words. \\input{/etc/passwd}"},
     ),
-    "section 1 (Q), bad.png: the picture bad.png: Typst cannot set this": (
+    "section 1 (Q), bad.png: the picture bad.png: not an image that can be read": (
         'title = "Q"\npicture = "bad.png"',
         {"bad_png": b"no picture"},
     ),
@@ -335,6 +339,70 @@ def test_a_text_that_takes_pandoc_too_much_is_refused(monkeypatch):
     monkeypatch.setattr(pandoc, "USER_LIMITS", (4, "4M"))
     with pytest.raises(InputError, match="takes pandoc more than 4 s or 4M"):
         pandoc.read_tree("word " * 20_000, "markdown")
+
+
+def claimed_png(width, height, *chunks):
+    """A PNG that promises pixels it does not have."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = [(b"IHDR", header), *chunks, (b"IDAT", zlib.compress(b"")), (b"IEND", b"")]
+    ends = (struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts)
+    coded = (struct.pack(">I", len(data)) + kind + data for kind, data in parts)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(map(bytes.__add__, coded, ends))
+
+
+def svg(body, head=""):
+    return f'{head}<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9">{body}</svg>'.encode()
+
+
+EMBEDDED = '<image href="data:image/{};base64,{}" width="9" height="9"/>'
+ENTITY = '<!DOCTYPE svg [<!ENTITY a "<g/>">]>'
+PROFILE = (b"iCCP", b"a\0\0" + zlib.compress(bytes(80_000_000), 9))
+BOMBS = {
+    "claim.png": (claimed_png(60_000, 60_000), "at most 30,000,000 pixels are decoded|too large"),
+    "profile.png": (claimed_png(4, 4, PROFILE), "not an image that can be read"),
+    "inside.svg": (
+        svg(EMBEDDED.format("png", base64.b64encode(claimed_png(20_000, 20_000)).decode())),
+        "inside.png: ",
+    ),
+    "drawing.svg": (
+        svg(EMBEDDED.format("svg+xml", base64.b64encode(svg("<g/>")).decode())),
+        "only a PNG or JPEG",
+    ),
+    "filter.svg": (svg('<filter id="f"><feTurbulence numOctaves="1000"/></filter>'), "it has a filter"),
+    "entity.svg": (svg("&a;", ENTITY), "it declares entities"),
+    "hidden.svg": (svg(EMBEDDED.format("svg+xml", "x").replace("data", "d&#97;ta")), "only a PNG or JPEG"),
+    "tags.svg": (svg("<g/>" * 60_000), "more than 50,000 tags"),
+    "style.svg": (svg("<style>" + "a{fill:red}" * 2_000 + "</style>"), "more than 20,000 letters"),
+    "words.svg": (svg("<text>" + "a" * 20_001 + "</text>"), "more than 20,000 letters"),
+    "marker.svg": (svg('<marker id="m"/><path d="' + "L1 1" * 30_000 + '"/>'), "it has a marker"),
+    "packed.svg": (gzip.compress(svg("<g/>")), "not an SVG that can be read"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_picture_that_would_take_all_memory_or_time_is_refused(name, write, tmp_path):
+    content, told = BOMBS[name]
+    (tmp_path / name).write_bytes(content)
+    began = time.process_time()
+    (complaint,) = read_handin(write([f'title = "Q"\npicture = "{name}"'])).complaints
+    assert re.search(f"the picture {name}: .*({told})", complaint)
+    assert time.process_time() - began < 5
+
+
+def test_pictures_of_a_plot_are_set_and_counted_together(write, tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    figure.subplots().imshow([[0, 1], [1, 0]])
+    figure.savefig(tmp_path / "plot.svg")
+    (tmp_path / "dot.png").write_bytes(png())
+    section = ['title = "Q"\npicture = ["plot.svg", "dot.png"]']
+    handin = read_handin(write(section))
+    assert handin.complaints == []
+    assert handin.pixels > 1_200
+    monkeypatch.setattr("headwork.courses.handin.MAX_PIXELS", handin.pixels - 1)
+    (complaint,) = read_handin(write(section)).complaints
+    assert "dot.png: all pictures together have more than" in complaint
 
 
 def test_deep_pictures_many_formulas_and_scripts_in_links_are_told(write, tmp_path):

@@ -16,7 +16,8 @@ from headwork.courses import cohort, parallel
 from headwork.courses.autograder import autograde
 from headwork.courses.class_page import marks_csv, write_marks
 from headwork.courses.cohort import grade_cohort, grade_file
-from headwork.courses.sheets import make_sheet, read_course, read_key, read_roster
+from headwork.courses.gradebooks import fill_gradebook
+from headwork.courses.sheets import make_sheet, read_course, read_key, read_roster, write_sheets
 from headwork.errors import InputError
 from headwork.exercises.exercise_files import exercise_from, read_exercise
 from headwork.exercises.questions import build_question
@@ -29,6 +30,7 @@ scores = "0 0"
 [exercise.1.points]
 weights = 2
 """
+SOFTMAX = 'mechanism = "softmax"\n[inputs]\nscores = "0 0"\n[points]\nweights = 2\n'
 ANSWER = '[answers.1]\nweights = "0.5 0.5"\n'
 NAMES = ("/anywhere/x", "../../../x", "a\\u0000b", "a" * 10_000, "CON", "..", "a/b", "Ada", "ada", "a\\nb")
 NAMES += ("\\u001b[2J", "\\u202eada", "=1+1", "\\n=1+1", "<img src=x onerror=alert(1)>", "C:\\\\x", "é")
@@ -122,6 +124,26 @@ def test_markdown_and_notebooks_hold_no_tags_and_no_scripts() -> None:
     for text in (question.to_markdown(), "".join(line for cell in cells[:1] for line in cell["source"])):
         assert "&lt;img" in text
         assert not any(bad in text for bad in ("<img", "<script", "](javascript", "]( data", "[r]:"))
+
+
+def test_the_files_of_a_sheet_hold_no_tags_and_no_control_signs(tmp_path: Path) -> None:
+    words = "<img src=x onerror=alert(1)>\\u001b[2J\\u202e"
+    (tmp_path / "own.toml").write_text(f'title = "{words}"\nquestion = "{words}"\n{SOFTMAX}')
+    course = f'title = "{words}"\nsecret = "a secret of ours"\n[[exercise]]\nfile = "own.toml"\n'
+    (tmp_path / "course.toml").write_text(course)
+    write_sheets(read_course(tmp_path / "course.toml"), {"ada": {"name": "Ada"}}, tmp_path / "sheet")
+    written = [path for path in (tmp_path / "sheet").rglob("*") if path.is_file()]
+    texts = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in written}
+    assert len(texts) == 10
+    for name, text in texts.items():
+        assert not any(sign in text for sign in "\x1b\u202e"), name
+        assert name.endswith((".toml", ".tex")) or "<img src=x" not in text, name
+
+
+def test_a_gradebook_of_many_columns_and_many_rows_is_refused_by_its_size(tmp_path: Path) -> None:
+    (tmp_path / "export.csv").write_text("username" + "," * 3_000 + "\n" + "a\n" * 3_000)
+    with pytest.raises(InputError, match="3,001 rows of 3,001; at most 2,000,000 cells"):
+        fill_gradebook(tmp_path / "export.csv", grade_cohort(*a_class(tmp_path)), "Marks")
 
 
 # --- every kind of file, with every kind of content -------------------------------------------------------

@@ -186,7 +186,8 @@ def attacked(run: Path, name: str, call: Any, share: float, draw: random.Random)
                 shutil.rmtree(run)
                 shutil.copytree(whole, run)
                 (run / name).write_bytes(kept)
-                renew((run / name).parent)
+                if not name.endswith("manifest.json"):
+                    renew((run / name).parent)
         if draw.random() <= share and not unfinished:
             files = [path for path in run.rglob("*") if path.is_file()]
             sent = {

@@ -20,7 +20,7 @@ from headwork.documents.page_templates import read_asset, render_template, scrip
 from headwork.documents.pandoc import with_pictures, write_tree
 from headwork.documents.plots import plot_svg
 from headwork.documents.renderer import Renderer
-from headwork.documents.style import PLAIN, Style
+from headwork.documents.style import PLAIN, Style, escape_controls
 from headwork.documents.token_views import AttentionView, TokenHeatmaps
 
 STYLES = ("page.css", "trace.css", "attention.css")
@@ -80,7 +80,7 @@ def page(title: str, body: Markup, about: str = "", contents: Sequence[tuple[str
     assets = {"style": STYLES, "script": SCRIPTS}
     data: dict[str, Any] = {name: Markup("").join(map(read_asset, files)) for name, files in assets.items()}
     data |= {"title": title or "Headwork", "about": about, "contents": contents, "body": body}
-    return str(render_template("page.html", **data))
+    return escape_controls(str(render_template("page.html", **data)), colour=False)
 
 
 def blocks_markup(blocks: Iterable[blocks.Block]) -> Markup:
