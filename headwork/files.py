@@ -14,7 +14,7 @@ import secrets
 import stat
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import reduce
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -132,6 +132,13 @@ def load_words(module: str, name: str = "words.toml") -> Callable[..., Any]:
         return fill(reduce(dict.__getitem__, path.split("/"), entries), values)
 
     return words
+
+
+def files_under(root: Path, parts: Iterable[str], needed: Callable[[str], bool]) -> dict[str, bytes]:
+    """The files of a package by their names in an archive; ``parts`` are folders and files of it."""
+    paths = [path for part in parts for path in (root / part, *sorted((root / part).rglob("*")))]
+    named = {path.relative_to(root.parent).as_posix(): path for path in paths if path.is_file()}
+    return {name: path.read_bytes() for name, path in named.items() if needed(name)}
 
 
 def unused_path(path: Path) -> Path:

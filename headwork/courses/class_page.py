@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean, median, mode
 from typing import Any
 
 from headwork.courses.cohort import StudentMarks, apply_overrides, read_overrides
@@ -52,7 +52,7 @@ def class_causes(results: Sequence[StudentMarks]) -> list[Record]:
         if step.state == "wrong" and step.causes:
             cause = named_causes(step.causes)[0]
             by_cause[number, step.path, cause.slug][graded.student] = cause.sentence
-    rows = ((*at, len(who), list(who), _most_common(who.values())) for at, who in by_cause.items())
+    rows = ((*at, len(who), list(who), mode(who.values())) for at, who in by_cause.items())
     causes = [dict(zip(CAUSE_COLUMNS, row, strict=True)) for row in rows]
     return sorted(causes, key=lambda cause: -cause["students"])
 
@@ -74,10 +74,6 @@ def _steps(results: Iterable[StudentMarks]) -> Iterator[tuple[StudentMarks, str,
     for graded in results:
         for number, mark in graded.marks.items():
             yield from ((graded, number, step) for step in mark.steps)
-
-
-def _most_common(words: Iterable[str]) -> str:
-    return Counter(words).most_common(1)[0][0]
 
 
 def _number_order(number: str) -> tuple[int, str]:

@@ -23,7 +23,7 @@ from headwork.documents.formats.notebook import NotebookCell, notebook_text
 from headwork.errors import InputError, check_known
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.questions import Blank, answer_sheet, build_question
-from headwork.files import load_package_toml, read_text, toml_text, write_atomic
+from headwork.files import files_under, load_package_toml, read_text, toml_text, write_atomic
 from headwork.grading.marking import PART
 
 # What marking needs of this package and of others; no torch.
@@ -278,14 +278,8 @@ def gradescope_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
 
 def vendored_files() -> Files:
     """The files of the package that marking needs."""
-    package = Path(__file__).parents[1]
-    paths = [package / name for name in MODULES]
-    paths += [path for name in PACKAGES for path in sorted((package / name).rglob("*"))]
-    return {
-        f"headwork/{path.relative_to(package).as_posix()}": path.read_bytes()
-        for path in paths
-        if path.suffix in (".py", ".toml", ".html", ".css", ".js", ".sh", ".md")
-    }
+    needed = (".py", ".toml", ".html", ".css", ".js", ".sh", ".md")
+    return {**files_under(Path(__file__).parents[1], (*MODULES, *PACKAGES), lambda n: n.endswith(needed))}
 
 
 def _zip(files: Files) -> bytes:

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import zipfile
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +22,7 @@ from pathlib import Path
 from headwork.data.catalog import File, require_entry
 from headwork.data.fetching import cache_folder, content, fetch, to_stderr
 from headwork.errors import InputError
-from headwork.files import load_package_toml, write_atomic
+from headwork.files import files_under, load_package_toml, write_atomic
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent
@@ -43,7 +43,7 @@ def python_files() -> dict[str, bytes]:
     site = dict(ChainMap(_wheel(read("numpy-")), _own_modules([*top, *PACKAGES]), *_third_party()))
     symbolic = {**_wheel(read("sympy-")), **_wheel(read("mpmath-"))}
     # The page has the images of the trained models as it is.
-    trained = _files_under(PACKAGE, [TRAINED], lambda name: not name.endswith(".png"))
+    trained = files_under(PACKAGE, [TRAINED], lambda name: not name.endswith(".png"))
     return {
         **{name: read(name) for name in CONTENTS["runtime"]},
         "site.zip": _zipped(compiled(site, folder, optimise=0)),
@@ -70,19 +70,10 @@ def _wheel(data: bytes) -> Archive:
         return {name: wheel.read(name) for name in wheel.namelist() if _needed(name)}
 
 
-def _files_under(root: Path, parts: Iterable[str], needed: Callable[[str], bool]) -> Archive:
-    """The files of a package, by their names in the archive; ``parts`` are folders and files of it."""
-    paths = [path for part in parts for path in (root / part, *sorted((root / part).rglob("*")))]
-    named = {path.relative_to(root.parent).as_posix(): path for path in paths if path.is_file()}
-    return {name: path.read_bytes() for name, path in named.items() if needed(name)}
-
-
 def _own_modules(parts: Iterable[str]) -> Archive:
     """Our own modules, with the texts and templates beside them."""
     excluded = tuple(f"{PACKAGE.name}/{name}" for name in CONTENTS["excluded"])
-    return _files_under(
-        PACKAGE, parts, lambda name: name.endswith(SUFFIXES) and not name.startswith(excluded)
-    )
+    return files_under(PACKAGE, parts, lambda name: name.endswith(SUFFIXES) and not name.startswith(excluded))
 
 
 def _third_party() -> Iterator[Archive]:
@@ -91,7 +82,7 @@ def _third_party() -> Iterator[Archive]:
         module_spec = importlib.util.find_spec(name)
         assert module_spec is not None
         assert module_spec.submodule_search_locations
-        yield _files_under(
+        yield files_under(
             Path(module_spec.submodule_search_locations[0]), ["."], lambda n: n.endswith((".py", ".txt"))
         )
         # Some ask for their version.

@@ -121,7 +121,7 @@ class Solution:
         if several or ours is None or isinstance(ours, (str, bool, int)):
             right, text = ours == expected, f"[{', '.join(map(str, ours))}]" if several else cell_text(ours)
         elif rounded >= 0:
-            digits = _round_all(ours, rounded)
+            digits = [f"{decimal_value(x):.{rounded}f}" for x in np.asarray(ours, object).flat]
             right, text = digits == expected.split(), " ".join(digits)
         else:
             right, text = _same(ours, expected), _array_text(ours)
@@ -179,10 +179,6 @@ def _cell_text(value: Any) -> str:
     from headwork.numbers.exact import as_single_fraction, exact_text
 
     return exact_text(as_single_fraction(value))
-
-
-def _round_all(value: Any, digits: int) -> list[str]:
-    return [f"{decimal_value(x):.{digits}f}" for x in np.asarray(value, object).flat]
 
 
 def _same(ours: Any, expected: Any) -> bool:

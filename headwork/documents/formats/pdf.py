@@ -72,10 +72,6 @@ def string(text: str) -> str:
     return json.dumps(plain, ensure_ascii=False)
 
 
-def _breakable(word: re.Match[str]) -> str:
-    return "\u200b".join(word[0])
-
-
 class Typst(FormulaRenderer):
     """The blocks in Typst; formulas by the names f0, f1 ..., because pandoc reads all of them at once."""
 
@@ -87,7 +83,8 @@ class Typst(FormulaRenderer):
         self.files: dict[str, bytes] = {}
 
     def text(self, words: str) -> str:
-        plain = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", _breakable, " ".join(re.split(r"\s+", words)))
+        long_word = rf"\S{{{LONGEST_WORD + 1},}}"
+        plain = re.sub(long_word, lambda word: "\u200b".join(word[0]), " ".join(re.split(r"\s+", words)))
         return f"#{string(plain)};" if plain else ""
 
     def math(self, latex: str) -> str:
