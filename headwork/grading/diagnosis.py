@@ -22,6 +22,7 @@ from headwork.grading.wrong_step import Cause, WrongStep
 MAX_PAIRS = 3  # pairs named at most
 COMMON = 1.0  # bits: rarer mistakes are not tried in pairs
 
+PROJECTIONS = ("query", "key", "value")
 SLIPS = WORD_TABLES["slips"]
 CERTAIN_SLIPS = ("rounded-too-early", "transposed", "cut-off", "misrounded")  # their numbers show them
 
@@ -208,7 +209,8 @@ def _slip_slug(wrong: WrongStep, index: tuple[int, ...]) -> str:
     distance = abs(value - right)
     if not np.isfinite(right) or not np.isfinite(value):
         return "slip"
-    if half_unit and distance <= 3 * half_unit + 1e-12:
+    written_out = half_unit <= 10.0**-wrong.digits  # 0.2 for 0.167 is more than another last digit
+    if half_unit and distance <= 3 * half_unit + 1e-12 and written_out:
         return "cut-off" if abs(value) < abs(right) and distance < 2 * half_unit else "misrounded"
     if value == -right or (half_unit and abs(value + right) <= half_unit * 1.01):
         return "sign-slip"
@@ -245,5 +247,5 @@ def _unknown_cause(wrong: WrongStep) -> Cause:
     cells = [cell_text(index) for index in wrong.wrong_positions]
     more = " and more" if len(cells) > 8 else ""
     cause = _slip_cause("unknown", f"entries {', '.join(cells[:8])}{more} differ")
-    scope, _, role = wrong.path.rpartition("/")  # the same step, turn after turn, is one mistake
-    return replace(cause, mistake_id=f"unknown {role}") if scope.startswith("step ") else cause
+    role = wrong.path.rpartition("/")[2]  # the same step, turn after turn, is one mistake
+    return replace(cause, mistake_id="unknown " + ("projection" if role in PROJECTIONS else role))

@@ -31,6 +31,7 @@ Options = Mapping[str, Any]
 TABLE: dict[str, list[dict[str, Any]]] = load_package_toml(__file__, "edits.toml")
 ALONG = ("amax", "sum", "softmax", "cumsum", "unsqueeze")  # operations that need more than one number
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
+MOST_KEYS = 8  # that are left out one by one
 MOST_PLACES = 4  # of one edit, of which two are tried at once
 # What is done to the numbers of a formula, too.
 COMMON = ("term left out", "factor left out", "division left out", "subtracted")
@@ -100,6 +101,7 @@ def _operation_edits(graph: StepGraph, number: int) -> Iterator[StepEdit]:
     yield from order_edits(number, tensor)
     yield from _chain_edits(graph, number, tensor)
     yield from _first_largest_edits(number, tensor)
+    yield from _hidden_key_edits(graph, number, tensor)
     yield from concatenation_edits(number, tensor)
 
 
@@ -190,8 +192,12 @@ def _uses(instead: Any, names: tuple[str, ...]) -> bool:
 
 def _operand_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     words = {"it": graph.known[label]}
+    counted = graph.known[label].array.ndim == 1 or all(
+        isinstance(x, int) for x in graph.case.inputs.values()
+    )
     for cause, says, instead, cost, mistake_id in _unpacked_rows(TABLE["operand"]):
         part = build_node(instead, {"it": label}, {}, {})
+        cost += mistake_id == "off by one" and not counted
         yield StepEdit(cause, says, {label: part}, words, cost, mistake_id)
 
 
@@ -225,18 +231,45 @@ def _constant_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterat
 
 def _first_largest_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """Of equal largest scores or weights the first alone."""
+    scores = tensor.node.operands[0].array
+    if tensor.node.operation not in ("softmax", "matmul") or scores.ndim < 2:
+        return
+    ties = scores >= scores.max(-1, keepdims=True) - 1e-9
+    if ties.sum() == ties[..., 0].size:
+        return  # an edit of the table
+    first = constant(0, (np.arange(scores.shape[-1]) == ties.argmax(-1)[..., None]).astype(float))
     if tensor.node.operation == "softmax":
-        scores = tensor.node.operands[0].array
-        first = (np.arange(scores.shape[-1]) == scores.argmax(-1)[..., None]).astype(float)
         says = "the largest score takes all the weight, of equal ones the first"
-        yield StepEdit("largest-takes-all", says, {number: constant(0, first)}, {}, 1.2)
-    if tensor.node.operation == "matmul" and tensor.node.operands[0].array.ndim > 1:
-        weights = tensor.node.operands[0].array
-        first = (np.arange(weights.shape[-1]) == weights.argmax(-1)[..., None]).astype(float)
-        part = Node("matmul", (constant(0, first), 1), {})
-        says = "only the row of {b} with the largest weight in {a} is taken, not the sum of all"
+        yield StepEdit("largest-takes-all", says, {number: first}, {}, 1.2)
+    else:
+        says = "only the row of {b} with the largest weight in {a} is taken, of equal ones the first"
         words = {"a": tensor.node.operands[0], "b": tensor.node.operands[1]}
-        yield StepEdit("largest-alone", says, {number: part}, words, 2)
+        yield StepEdit("largest-alone", says, {number: Node("matmul", (first, 1), {})}, words, 2)
+
+
+def _hidden_key_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+    """Keys that are hidden from a softmax, or from the choice of the largest, although all may be seen."""
+    softmax = tensor.node.operation == "softmax"
+    scores = tensor.node.operands[0] if softmax else tensor
+    chosen = any(x.node.operation == "amax" and x.node.operands[0] is tensor for x in graph.operations)
+    if not (softmax or chosen) or len(scores.shape) < 2:
+        return
+    rows, keys = scores.shape[-2:]
+    hidden = [
+        ("causal-mask-applied", "a causal mask is applied that is not asked for", 1 - np.tri(rows, keys), 2)
+    ]
+    if rows == keys:
+        hidden.append(("own-token-left-out", "the token itself is left out of the softmax", np.eye(rows), 2))
+    for key in range(keys if keys <= MOST_KEYS else 0):
+        says, cost = f"key {key} is left out: it gets no weight", 2 if key in (0, keys - 1) else 3
+        hidden.append(("key-left-out", says, np.arange(keys) == np.full((rows, 1), key), cost))
+    for cause, says, mask, cost in hidden:
+        it: Any = 0 if softmax else same_node(tensor)
+        part = Node(
+            "masked_fill", (it, constant(it, np.broadcast_to(mask, scores.shape))), {"value": -np.inf}
+        )
+        node = Node("softmax", (part,), tensor.node.options) if softmax else part
+        yield StepEdit(cause, says, {number: node}, {}, cost)
 
 
 def _chain_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:

@@ -308,7 +308,7 @@ class Marker:
             cause = Cause("needs-no-work", "this step follows without any work, so it earns no points")
             return StepMark(path, "wrong", 0.0, max_points, "", (cause,), (), wrong.reference)
         causes = tuple(find_causes(self.case, wrong))
-        known = [cause for cause in causes if cause.mistake_id and cause.doubt != "thin"]
+        known = [x for x in causes if x.mistake_id and x.doubt != "thin" and x.slug != "unknown"]
         self.mistake_ids[path] = {cause.mistake_id for cause in known}
         zeros = not np.any(np.nan_to_num(entries.values))  # what gives zeros by chance explains nothing
         if not known or (zeros and not any(cause.slug in MISCONCEPTIONS for cause in known)):

@@ -7,11 +7,14 @@ from typing import Literal
 from headwork.exercises.case import Array
 from headwork.exercises.exercise import Exercise
 from headwork.grading.answers import Entries
+from headwork.grading.wording import WORD_TABLES
 from headwork.grading.wrong_step import Cause
 
 MIN_JOINT_BITS = 1.0  # bits by which several steps must show what none of them shows by itself
 AGAIN, APART, OTHER = 0.5, -1.0, 8.0  # bits of a mistake made again, of a second one, of one not known
 ALIKE = 2.0  # bits of the same edit with another operand
+IDEAS = WORD_TABLES["ideas"]  # which causes come from one idea, in different steps
+BY_OPERAND = ("", "a-for-b", "other-formula", "part-copied", "entry-of-it-misread", "entry-of-it-left-out")
 State = Literal["right", "wrong", "again", "missing", "unreadable"]
 VERDICTS = {"right": "correct", "wrong": "incorrect", "again": "as before"}  # others are their own words
 
@@ -104,9 +107,11 @@ def keep_agreeing_causes(steps: list[StepMark]) -> list[StepMark]:
 
 
 def _mistake_ids(cause: Cause) -> set[str]:
-    """What makes two causes one mistake: their mistake_id, or the same edit with an operand in common."""
+    """What makes two causes one mistake: their mistake_id, an idea, or the same edit."""
     alike = {f"{cause.edit} of {operand}" for operand in cause.operands} if cause.edit else set()
-    return ({cause.mistake_id} | alike) - {""}
+    alike |= {cause.edit} if cause.edit not in BY_OPERAND else set()
+    ideas = {idea for idea, of in IDEAS.items() if {cause.slug, cause.mistake_id, cause.edit} & {*of}}
+    return ({cause.mistake_id} | alike | ideas) - {""}
 
 
 def _joint_gain(mistake_id: str, steps: list[StepMark]) -> float:

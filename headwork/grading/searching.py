@@ -6,7 +6,7 @@ simplest are kept. Few or coarse numbers may be met by chance: an edit is believ
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -32,9 +32,10 @@ PARTLY_BITS = 8.0  # to make a mistake in some rows only
 RERUN_BITS = 3.0  # to work a step out from the inputs, not from the steps before it
 # Causes at most this many bits rarer than the likeliest are named beside it; where the numbers carry little
 # information (fewer than FEW_BITS) the margin is wider and one more is named.
-CLOSE, CLOSE_IF_FEW, FEW_BITS = 4.0, 4.5, 6.0
+CLOSE, CLOSE_IF_FEW, FEW_BITS = 3.0, 3.5, 6.0
 BELIEVED, BELIEVED_COUNTS, CERTAIN = 0.3, 0.2, 0.8  # of the probability
 PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
+MOST_ALIKE = 2  # of one mistake_id
 MAX_TIES = 3  # told as "either ... or ...", at most
 MAX_SINGLES = 70  # edits that are tried in pairs
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
@@ -95,7 +96,7 @@ def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], who
     least = min(cause.bits for cause in distinct.values())
     few = target.information_bits < FEW_BITS or target.all_equal
     close = CLOSE_IF_FEW if few else CLOSE
-    chosen = [cause for cause in distinct.values() if cause.bits <= least + close][: MAX_TIES + few]
+    chosen = _of_one_mistake(x for x in distinct.values() if x.bits <= least + close)[: MAX_TIES + few]
     one_of_many = target.wrong_mask.sum() == 1 < target.wrong_mask.size and not whole
     evidence_bits = target.information_bits + (SLIP if one_of_many else UNLISTED)
     every = sum(2.0**-x.bits for x in distinct.values()) + 2.0**-evidence_bits + target.slip_probability
@@ -112,6 +113,15 @@ def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], who
     rest = [cause for cause in distinct.values() if cause.sentence not in {x.sentence for x in chosen}]
     rated = [replace(cause, doubt=doubt) for cause in chosen] + [replace(x, doubt="thin") for x in rest]
     return [replace(cause, evidence_bits=evidence_bits) for cause in rated + beside]
+
+
+def _of_one_mistake(causes: Iterable[Cause]) -> list[Cause]:
+    """The first two causes of each mistake_id: they are one idea."""
+    count, kept = Counter[str](), list[Cause]()
+    for cause in causes:
+        count[cause.mistake_id] += bool(cause.mistake_id)
+        kept += [cause] if count[cause.mistake_id] <= MOST_ALIKE else []
+    return kept
 
 
 def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:

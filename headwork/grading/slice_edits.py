@@ -12,6 +12,7 @@ from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, 
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
+HEADS = ("query", "key", "value", "per head")  # what is cut into heads by its columns
 MANY = 8  # slices of an axis that are changed one by one, at most
 
 
@@ -101,7 +102,7 @@ def _square_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
             part = Node("multiply", (label, constant(label, blocks)), {})
             says = "each head uses only its own part of the columns of {it}; it must use all of them"
             yield StepEdit("blocks-of-{it}-alone", says, {label: part}, {"it": tensor}, 2)
-    if len(tensor.shape) == 3 and heads and tensor.shape[1] == heads and label in graph.earlier:
+    if len(tensor.shape) == 3 and heads and tensor.shape[1] == heads and label in {*HEADS} & {*graph.earlier}:
         turned = Node("reshape", (label,), {"shape": (len(tensor.array), columns, heads)})
         says = "the columns of {it} are dealt out to the heads in turn; each head takes a block of them"
         yield StepEdit(
@@ -329,8 +330,14 @@ def result_slice_edits(graph: StepGraph) -> Iterator[StepEdit]:
             says = f"everything stands one {{axis}} too {'late' if shift > 0 else 'early'}"
             for shifted in (rolled, Node("multiply", (rolled, factor), {})):
                 yield StepEdit("result-shifted", says, {number: shifted}, words, 2, "shifted")
+        for first, second in combinations(range(size), 2) if size > 2 else ():
+            order = [second if i == first else first if i == second else i for i in range(size)]
+            exchanged: Changes = {number: picked(it, _along(axis, order))}
+            says = f"{{axis}} {first} and {second} of the result change places"
+            yield StepEdit("parts-swapped", says, exchanged, words, 2.5)
         for source, target in permutations(range(size), 2):
             key = _along(axis, [source if i == target else i for i in range(size)])
             part = {number: picked(it, key)}
             says = f"{{axis}} {target} is a copy of {{axis}} {source}"
-            yield StepEdit("part-copied", says, part, words, 2)
+            next_row = axis == len(places) - 2 and abs(source - target) == 1
+            yield StepEdit("part-copied", says, part, words, 1 if next_row else 2)

@@ -14,7 +14,7 @@ from headwork.numbers.arithmetic import Expression, Number, expression, to_text
 from headwork.numbers.operations import OPERATIONS
 
 LONGEST = 44  # a longer formula is not written out
-WORD_TABLES: dict[str, dict[str, str]] = load_package_toml(__file__, "words.toml")
+WORD_TABLES: dict[str, dict[str, Any]] = load_package_toml(__file__, "words.toml")
 KINDS, FUNCTIONS, WORDS = WORD_TABLES["kinds"], WORD_TABLES["functions"], WORD_TABLES["words"]
 
 
