@@ -76,7 +76,7 @@ def _added_operand_edits(graph: StepGraph) -> Iterator[StepEdit]:
             if other in graph.case.inputs and other != label and tensor.shape == right.shape != ():
                 words, part = {"a": tensor, "b": right}, Node("add", (label, other), {})
                 says = "{a} is added to {b}, where it does not belong"
-                yield StepEdit("{a}-added-to-{b}", says, {label: part}, words, 2)
+                yield StepEdit("{a}-added-to-{b}", says, {label: part}, words, 2.5)
 
 
 def _moved_term_edits(graph: StepGraph) -> Iterator[StepEdit]:

@@ -24,6 +24,7 @@ from headwork.grading.slice_edits import (
 )
 from headwork.grading.sliding_edits import border_edits
 from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, same_node, transposed
+from headwork.grading.weight_edits import weight_edits
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
@@ -31,7 +32,6 @@ Options = Mapping[str, Any]
 TABLE: dict[str, list[dict[str, Any]]] = load_package_toml(__file__, "edits.toml")
 ALONG = ("amax", "sum", "softmax", "cumsum", "unsqueeze")  # operations that need more than one number
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
-MOST_KEYS = 8  # that are left out one by one
 MOST_PLACES = 4  # of one edit, of which two are tried at once
 # What is done to the numbers of a formula, too.
 COMMON = ("term left out", "factor left out", "division left out", "subtracted")
@@ -48,7 +48,7 @@ def _edits_at_two_places(made: list[StepEdit]) -> Iterator[StepEdit]:
     """One edit made at two places: neither matrix applied, both transposed."""
     alike: dict[tuple[str, str], list[StepEdit]] = {}
     for edit in made:
-        if not edit.options:
+        if not edit.options and (edit.cost < 2 or edit.mistake_id in ("off by one", "reversed")):
             alike.setdefault((edit.cause, edit.says), []).append(edit)
     for edits in alike.values():
         for first, second in combinations(edits, 2) if len(edits) <= MOST_PLACES else ():
@@ -100,8 +100,7 @@ def _operation_edits(graph: StepGraph, number: int) -> Iterator[StepEdit]:
     yield from part_edits(graph, number, tensor)
     yield from order_edits(number, tensor)
     yield from _chain_edits(graph, number, tensor)
-    yield from _first_largest_edits(number, tensor)
-    yield from _hidden_key_edits(graph, number, tensor)
+    yield from weight_edits(graph, number, tensor)
     yield from concatenation_edits(number, tensor)
 
 
@@ -150,6 +149,7 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
     count = first.size / max(tensor.array.size, 1) if node.operation == "sum" else (first.shape or (1,))[-1]
     sizes = {"n": float(count), "rows": float((1, 1, *first.shape)[-2])}
     labels = [operand.label for operand in operands]
+    compares = operands[-1].node.operation == "transpose"
     parts = {"it": same_node(tensor), **(_products(operands) if node.operation == "matmul" else {})}
     # A number of a formula that counts, such as 2 p or + 1, is rarely taken for something else.
     counted = node.operation in ARITHMETIC and not tensor.shape
@@ -157,6 +157,8 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
     for cause, says, instead, cost, mistake_id in _unpacked_rows(rows):
         if first.size == tensor.array.size == 1 and ("with-itself" in cause or _uses(instead, ALONG)):
             continue  # a single number is not taken for another matrix, nor for a row
+        if (first.size == count and "everything" in cause) or (compares and cause.endswith("-alone")):
+            continue  # all of a vector is its sum; of weights the largest counts alone, not of queries
         if "-for-{" in cause and all(labels):
             mistake_id = swap_id(*labels)
         if mistake_id == "twice" and sizes_of(operands) == [2.0]:
@@ -192,9 +194,7 @@ def _uses(instead: Any, names: tuple[str, ...]) -> bool:
 
 def _operand_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     words = {"it": graph.known[label]}
-    counted = graph.known[label].array.ndim == 1 or all(
-        isinstance(x, int) for x in graph.case.inputs.values()
-    )
+    counted = label == "places" or graph.case.counts_sizes
     for cause, says, instead, cost, mistake_id in _unpacked_rows(TABLE["operand"]):
         part = build_node(instead, {"it": label}, {}, {})
         cost += mistake_id == "off by one" and not counted
@@ -227,49 +227,6 @@ def _constant_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterat
             cost, doubled = 1.8 if not tensor.shape else 2 if near_by else 3, other == 2 * value
             says, mistake_id = "{a} stands where {b} belongs", "doubled" if doubled else ""
             yield StepEdit("{a}-for-{b}", says, {number: part}, words, cost, mistake_id)
-
-
-def _first_largest_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
-    """Of equal largest scores or weights the first alone."""
-    scores = tensor.node.operands[0].array
-    if tensor.node.operation not in ("softmax", "matmul") or scores.ndim < 2:
-        return
-    ties = scores >= scores.max(-1, keepdims=True) - 1e-9
-    if ties.sum() == ties[..., 0].size:
-        return  # an edit of the table
-    first = constant(0, (np.arange(scores.shape[-1]) == ties.argmax(-1)[..., None]).astype(float))
-    if tensor.node.operation == "softmax":
-        says = "the largest score takes all the weight, of equal ones the first"
-        yield StepEdit("largest-takes-all", says, {number: first}, {}, 1.2)
-    else:
-        says = "only the row of {b} with the largest weight in {a} is taken, of equal ones the first"
-        words = {"a": tensor.node.operands[0], "b": tensor.node.operands[1]}
-        yield StepEdit("largest-alone", says, {number: Node("matmul", (first, 1), {})}, words, 2)
-
-
-def _hidden_key_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
-    """Keys that are hidden from a softmax, or from the choice of the largest, although all may be seen."""
-    softmax = tensor.node.operation == "softmax"
-    scores = tensor.node.operands[0] if softmax else tensor
-    chosen = any(x.node.operation == "amax" and x.node.operands[0] is tensor for x in graph.operations)
-    if not (softmax or chosen) or len(scores.shape) < 2:
-        return
-    rows, keys = scores.shape[-2:]
-    hidden = [
-        ("causal-mask-applied", "a causal mask is applied that is not asked for", 1 - np.tri(rows, keys), 2)
-    ]
-    if rows == keys:
-        hidden.append(("own-token-left-out", "the token itself is left out of the softmax", np.eye(rows), 2))
-    for key in range(keys if keys <= MOST_KEYS else 0):
-        says, cost = f"key {key} is left out: it gets no weight", 2 if key in (0, keys - 1) else 3
-        hidden.append(("key-left-out", says, np.arange(keys) == np.full((rows, 1), key), cost))
-    for cause, says, mask, cost in hidden:
-        it: Any = 0 if softmax else same_node(tensor)
-        part = Node(
-            "masked_fill", (it, constant(it, np.broadcast_to(mask, scores.shape))), {"value": -np.inf}
-        )
-        node = Node("softmax", (part,), tensor.node.options) if softmax else part
-        yield StepEdit(cause, says, {number: node}, {}, cost)
 
 
 def _chain_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -358,7 +315,8 @@ def _extra_operation_edits(graph: StepGraph) -> Iterator[StepEdit]:
         if tensor.shape == result.shape:
             says = "{a} is given, which comes later"
             mistake_id = f"given {swap_id(label, graph.path)}"
-            yield StepEdit("{a}-given", says, {number: tensor}, {"a": tensor}, 2, mistake_id)
+            cost = 2 if result.array.size > 1 else 3
+            yield StepEdit("{a}-given", says, {number: tensor}, {"a": tensor}, cost, mistake_id)
     for inner in graph.operations[:-1]:
         if inner.shape == result.shape:
             twice: Changes = {number: Node("add", (it, inner), {})}
@@ -378,7 +336,8 @@ def _extra_operation_edits(graph: StepGraph) -> Iterator[StepEdit]:
             yield StepEdit("{a}-given", says, {number: transposed(label)}, words, 3)
         for name, cause, says in (row.values() for row in TABLE["extra"]):
             # nobody multiplies two matrices entry by entry without need
-            cost = 3 if name in ("multiply", "divide") and tensor.shape == result.shape != () else 2
+            scaled = name in ("multiply", "divide") and not graph.case.counts_sizes
+            cost = 3 if scaled and tensor.shape == result.shape else 2
             part = Node(name, (it, label), {})
             yield StepEdit(cause, says, {number: part}, words, cost, f"{name} {label.rpartition('/')[2]}")
             whole = result.shape != () or tensor.shape != () or float(result.array) % float(tensor.array) == 0

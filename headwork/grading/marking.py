@@ -34,6 +34,7 @@ from headwork.readings.assembling import token_axis
 from headwork.readings.trace import TraceValue
 
 LAST_DIGIT = "the last digit is off by one, as when digits are cut off instead of rounded: it costs nothing"
+AGREES, AS_LIKELY = 3.0, 1.1  # bits of agreeing with more of the other steps; closer ones are as likely
 PART = 0.5  # of a step's points, where early rounding costs a part
 
 
@@ -339,18 +340,16 @@ class Marker:
         if not known or not others:
             return step
         scores = [sum(self._agrees(cause.slug, other.path) for other in others) for cause in known]
-        best = [cause for cause, score in zip(known, scores, strict=True) if score == max(scores)]
-        beside = [cause for cause in rest if cause.doubt == "beside" and cause.edit == "a-for-b"]
-        precise = [replace(cause, doubt="") for cause in beside]
-        if (
-            len(best) == 1
-            and precise
-            and any(o.right and not self._agrees(best[0].slug, o.path) for o in others)
-        ):
+        bits = [x.bits - AGREES * (score == max(scores)) for x, score in zip(known, scores, strict=True)]
+        best = [cause for cause, rarity in zip(known, bits, strict=True) if rarity <= min(bits) + AS_LIKELY]
+        precise = [replace(x, doubt="") for x in rest if x.doubt == "beside" and x.edit == "a-for-b"]
+        changed = [other.right and not self._agrees(best[0].slug, other.path) for other in others]
+        if len(best) == 1 and precise and any(changed):
             best = precise[:1]  # the mistake as it is known would have changed a step that is right
             rest = [cause for cause in rest if cause.doubt != "beside"]
         # A misunderstanding would show in other steps too; a single wrong number is then more likely a slip.
-        slip = len(step.wrong_cells) == 1 and sum(other.right for other in others) > max(scores)
+        size = self.entries[step.path].values.size + self.case.counts_sizes
+        slip = len(step.wrong_cells) == 1 < size and sum(other.right for other in others) > max(scores)
         return replace(step, causes=tuple(rest + best if slip else best + rest))
 
     def _agrees(self, slug: str, path: str) -> bool:

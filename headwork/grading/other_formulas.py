@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
-from itertools import combinations, islice, repeat
+from itertools import combinations, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,11 +26,8 @@ AXES = {-1: "each row of ", -2: "each column of ", (-2, -1): "all of "}
 PAIRS, TRANSPOSES = (
     {row["says"]: build_node(row["instead"], {}, {}, {}) for row in TABLE[x]} for x in ("pair", "transposes")
 )
-MOST_CELLS, MOST_IN_PLACE = 150, 400  # larger steps are not tried; formulas for one part
+MOST_CELLS = 150  # larger steps are not tried
 MOST_WORK = 12_000  # operations that are worked out, at most
-IN_STACKS = {name for name, rule in OPERATIONS.items() if not rule.rearranges} - {"cat", "constant", "to"} | {
-    "transpose"
-}
 
 
 class Part(NamedTuple):
@@ -70,7 +67,7 @@ def _part(runs: LazyFormulas, index: int) -> Part:
 def other_formulas(graph: StepGraph, matching: Matching) -> Iterator[tuple[StepEdit, int]]:
     """The formulas that may give the student's numbers, and how many were tried up to the size of each.
 
-    ``which`` says which arrays of a stack are those numbers. The smallest formulas come first.
+    ``matching`` says which arrays of a stack are those numbers. The smallest formulas come first.
     numpy's warnings are off where this is called.
     """
     if graph.result.array.size > MOST_CELLS:
@@ -99,17 +96,13 @@ def other_formulas(graph: StepGraph, matching: Matching) -> Iterator[tuple[StepE
     pairs = _stacked(_pairs_of(both, _stacked(map(_single_formula, both))))
     larger = (_stacked(made) for made in (_pairs_of(both, functions), _functions_of(pairs)))
     tried = len(changed)
-    for number, level in enumerate(([own], [functions], [pairs], larger)):
+    for level in ([own], [functions], [pairs], larger):
         level = list(level)
         tried += sum(len(values) for made in level for _, values in made.values())
         found = [part for made in level for stack in made.values() for part in _matches(*stack, matching)]
         yield from ((_formula_edit(graph, part, last, graph.result), tried) for part in found)
         if found:
             return
-        if number == 2:
-            inside = list(islice(_part_formulas(graph, [single, functions, pairs], matching), most))
-            tried += len(inside)
-            yield from ((edit, tried) for edit in inside if edit)
 
 
 def _matches(parts: LazyFormulas, values: Array, matching: Matching) -> list[Part]:
@@ -125,53 +118,6 @@ def _formula_edit(graph: StepGraph, part: Part, place: int | str, right: Any) ->
 def _computing(graph: StepGraph) -> list[tuple[int, HandTensor]]:
     numbered = enumerate(graph.operations)
     return [(n, tensor) for n, tensor in numbered if not OPERATIONS[tensor.node.operation].rearranges]
-
-
-def _part_formulas(graph: StepGraph, pools: list[Stacks], matching: Matching) -> Iterator[StepEdit | None]:
-    """Another formula for a part of the step; None for each that does not give the student's numbers."""
-    places: list[tuple[Any, HandTensor]] = [(label, graph.known[label]) for label in graph.leaves]
-    for place, right in [*places, *_computing(graph)]:
-        fitting = {(a, b) for b in right.shape for a in (1, b)}  # sizes that are spread over the others
-        for pool in pools if right is not graph.result else ():
-            for shape, (parts, values) in pool.items():
-                if len(shape) == len(right.shape) and {*zip(shape, right.shape, strict=True)} <= fitting:
-                    results = _results_with(graph, place, values[:MOST_IN_PLACE])
-                    met = repeat(True, len(values)) if results is None else matching(results)
-                    for index, may_fit in zip(range(MOST_IN_PLACE), met, strict=False):
-                        yield _formula_edit(graph, _part(parts, index), place, right) if may_fit else None
-
-
-def _results_with(graph: StepGraph, place: int | str, stack: Array) -> Array | None:
-    """The step with each array of a stack in one place, all at once; None where that cannot be done."""
-    new: dict[Node, Array] = {graph.operations[place].node: stack} if isinstance(place, int) else {}
-    for node in (tensor.node for tensor in graph.operations):
-        stacks = [stack if x.label == place else new.get(x.node) for x in node.operands]
-        if node in new or all(array is None for array in stacks):
-            continue
-        inner = min(array.ndim - 1 for array in stacks if array is not None)
-        options = _stack_options(node, stack)
-        if options is None or any(len(x.shape) > inner for x in node.operands):
-            return None
-        arrays = [x.array if array is None else array for x, array in zip(node.operands, stacks, strict=True)]
-        try:
-            new[node] = compute_unguarded(node.operation, arrays, options)
-        except UNFIT:
-            return None
-    return new.get(graph.result.node)
-
-
-def _stack_options(node: Node, stack: Array) -> dict[str, Any] | None:
-    """The options of an operation for each array of a stack."""
-    options, operation = dict(node.options), node.operation
-    if operation == "matmul" and any(len(x.shape) < 2 for x in node.operands):
-        return None
-    if operation == "reshape":
-        return {"shape": (len(stack), *options["shape"])}
-    if operation == "getitem":
-        key = options["key"]
-        return {"key": (slice(None), *(key if isinstance(key, tuple) else (key,)))}
-    axes = [axis for name, axis in options.items() if name.startswith("axis")]
-    return options if operation in IN_STACKS and all(isinstance(x, int) and x < 0 for x in axes) else None
 
 
 def _function_edits(graph: StepGraph) -> Iterator[StepEdit]:

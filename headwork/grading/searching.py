@@ -159,7 +159,7 @@ def _edit_matches(
         tried[edit.cause, edit.cost] += value is not None
         if value is None or (value.shape == right.shape and np.array_equal(value.array, right)):
             continue
-        if target.all_equal and edit.cost > (1.5 if not target.values.any() else 2):
+        if target.all_equal and edit.cost > (1.4 if not target.values.any() else 2):
             continue  # zeros everywhere, or one number, are no work: only a common mistake leads there
         if target.matches(value.array) or (own and _within_rounding(graph, edit, value, target)):
             found.append(edit)

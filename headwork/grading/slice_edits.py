@@ -21,11 +21,16 @@ def operand_slice_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     tensor = graph.known[label]
     given = label not in graph.earlier
     for cell in np.ndindex(tensor.shape) if given and 3 < tensor.array.size <= 16 else ():
-        others = np.ones(tensor.shape)
-        others[cell] = 0
-        left = Node("multiply", (label, constant(label, others)), {})
-        says = f"entry [{','.join(map(str, cell))}] of {{it}} is left out"
-        yield StepEdit("entry-of-{it}-left-out", says, {label: left}, {"it": tensor}, 2)
+        for entry, cause, word in (
+            (0, "left-out", "left out"),
+            (-1, "of-wrong-sign", "read with another sign"),
+        ):
+            others = np.ones(tensor.shape)
+            others[cell] = entry
+            part = Node("multiply", (label, constant(label, others)), {})
+            says = f"entry [{','.join(map(str, cell))}] of {{it}} is {word}"
+            yield StepEdit(f"entry-of-{{it}}-{cause}", says, {label: part}, {"it": tensor}, 2)
+    products = any(x.node.operation == "matmul" for x in graph.operations)
     yield from _square_edits(graph, label)
     yield from sheared_row_edits(graph, label, label, tensor) if label == "matrix" else ()
     for axis, size in enumerate(tensor.shape):
@@ -45,6 +50,10 @@ def operand_slice_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
             inside = (np.arange(size) != (size - 1 if shift == 1 else 0)).reshape(shape).astype(float)
             shifted = Node("multiply", (shifted, constant(label, inside)), {})
             yield StepEdit(cause, f"{says}, with 0 at the end", {label: shifted}, words, 2, "shifted")
+            again = picked(label, _along(axis, np.clip(np.arange(size) + shift, 0, size - 1).tolist()))
+            says, cause = f"{says}, the one at the end twice", f"{cause}-clipped"
+            if size > 2:  # else one is used for all
+                yield StepEdit(cause, says, {label: again}, words, 2, "shifted")
         if len(tensor.shape) == 2 and axis == 0 and tensor.shape[0] != tensor.shape[1]:
             read = Node("transpose", (label,), {"axis1": 0, "axis2": 1})
             read = Node("reshape", (read,), {"shape": tensor.shape})
@@ -68,8 +77,10 @@ def operand_slice_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
                 (one, "part-of-{it}-alone", "only {axis} {i} of {it} is used"),
                 (1 - 2 * one, "part-of-{it}-subtracted", "{axis} {i} of {it} is subtracted"),
             ):
+                ends = {"part-of-{it}-left-out": size - 1, "part-of-{it}-alone": 0}  # a sum cut short
+                cost = 3 if "subtracted" in cause else 1.5 if products and ends.get(cause) == index else 2
                 factor = constant(label, kept)
-                yield StepEdit(cause, says, {label: Node("multiply", (label, factor), {})}, words, 2)
+                yield StepEdit(cause, says, {label: Node("multiply", (label, factor), {})}, words, cost)
             every = picked(label, _along(axis, [index] * size))
             says = "{axis} {i} of {it} is used for every {axis}"
             yield StepEdit("part-of-{it}-for-all", says, {label: every}, words, 2)
@@ -291,7 +302,7 @@ def result_slice_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """A row or a column of the result that is missing or a copy of another."""
     number, result = len(graph.operations) - 1, graph.result
     it = same_node(result)
-    if len(result.shape) > 1 and result.shape[-1] == result.shape[-2]:
+    if len(result.shape) > 1 and result.shape[-1] == result.shape[-2] > 1:
         eye = np.eye(result.shape[-1])
         like = constant(it, 1 - eye)
         says = "the diagonal is left at 0"

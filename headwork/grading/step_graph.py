@@ -36,6 +36,21 @@ class StepEdit(NamedTuple):
     options: Mapping[str, Any] = {}
 
 
+# What is no formula that a student reads.
+UNWRITTEN = (
+    "constant",
+    "_equal",
+    "greater",
+    "positive",
+    "max(0)",
+    "join(",
+    "cumsum",
+    "tril",
+    "erf",
+    "softmax(S 0)",
+)
+
+
 def last_part(label: str) -> str:
     return label.rpartition("/")[2]
 
@@ -158,7 +173,8 @@ def step_graph(case: Case, path: str, earlier: Steps) -> StepGraph | None:
         steps[name] = tensor
         if name in earlier:
             tensor = HandTensor(earlier[name]).labelled(name)
-        if path not in steps and tensor.node not in nodes:
+        same_as_state = name.endswith("/sum") and case.options.get("activation") == "linear"
+        if path not in steps and tensor.node not in nodes and not same_as_state:
             nodes.add(tensor.node)
             known[name] = tensor if tensor.label == name else tensor.labelled(name)
         return tensor if isinstance(value, HandTensor) else value
@@ -206,7 +222,7 @@ def describe_edit(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[s
     edited = None if whole else graph.apply(edit)
     if edited is not None:
         wrong, right = wording.formula(edited), wording.formula(graph.result)
-        written = not {wrong[:4], right[:4]} & {"the "} and "constant" not in wrong
+        written = not {wrong[:4], right[:4]} & {"the "} and not any(word in wrong for word in UNWRITTEN)
         if written and wrong != right:
             sentence += f": {wrong} where {right} belongs"
     return cause, sentence

@@ -15,7 +15,9 @@ from headwork.numbers.operations import OPERATIONS
 
 LONGEST = 44  # a longer formula is not written out
 WORD_TABLES: dict[str, dict[str, Any]] = load_package_toml(__file__, "words.toml")
-KINDS, FUNCTIONS, WORDS = WORD_TABLES["kinds"], WORD_TABLES["functions"], WORD_TABLES["words"]
+KINDS: dict[str, str] = WORD_TABLES["kinds"]
+FUNCTIONS: dict[str, str] = WORD_TABLES["functions"]
+WORDS: dict[str, str] = WORD_TABLES["words"]
 
 
 def points_text(points: float) -> str:

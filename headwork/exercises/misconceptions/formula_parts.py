@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.attention_parts import masked_scores, quotient
+from headwork.exercises.misconceptions.attention_parts import masked_scores, quotient, scale
 
 
 # --- attention --------------------------------------------------------------------------------------
@@ -21,6 +21,16 @@ def change_of(run: RunView, before: Any, after: Any) -> Any:
     weights, output = run.recorded["before/weights"], run.recorded["before/output"]
     right = np.allclose(output, weights @ run.value, atol=2e-3)
     return run.recorded["after/weights"] @ after - weights @ before if right else None
+
+
+def shift_of(run: RunView) -> Any:
+    """By how much the scores change when a key is moved."""
+    return run.recorded["after/scores"] - scale(run) * run.query @ run.key.T
+
+
+def states(run: RunView) -> Any:
+    """The states of a recurrence, in order."""
+    return np.array([np.ravel(x)[0] for path, x in run.recorded.items() if path.endswith("/state")])
 
 
 def lengths(rows: Any) -> Any:
