@@ -28,7 +28,7 @@ from headwork.numbers.operations import Node
 LEAST_BITS, COST_BITS, AUTHORED, UNLISTED, SLIP = 1.0, 3.0, 3.5, 3.0, 1.0
 UNTHOUGHT = 1.5  # where sizes are counted: formulas that make sense stand in formulas.toml, others are rarer
 RARE = 8.0  # formulas that nobody listed are tried beside an edit that is rarer
-PARTLY_BITS = 8.0  # to make a mistake in some rows only
+PARTLY_BITS = 9.0  # to make a mistake in some rows only
 RERUN_BITS = 3.0  # to work a step out from the inputs, not from the steps before it
 # Causes at most this many bits rarer than the likeliest are named beside it; where the numbers carry little
 # information (fewer than FEW_BITS) the margin is wider and one more is named.
