@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.grading import texts
-from headwork.courses.sheets import Sheet, key_text, make_sheet, read_course
+from headwork.courses.sheets import Sheet, key_text, make_sheet, read_sheet_template
 from headwork.exercises import Exercise
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes
 
@@ -94,7 +94,7 @@ def main() -> None:
         shutil.rmtree(FOLDER / name, ignore_errors=True)
         (FOLDER / name).mkdir(parents=True)
     (FOLDER / "course.toml").write_text(COURSE, encoding="utf-8")
-    course = read_course(FOLDER / "course.toml")
+    course = read_sheet_template(FOLDER / "course.toml")
     students = [f"s{number:02}" for number in range(1, 31)]
     roster = [f"{student},Student {student[1:]},{student}@example.org" for student in students]
     (FOLDER / "students.csv").write_text("\n".join(["student,name,email", *roster]) + "\n", encoding="utf-8")

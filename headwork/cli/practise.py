@@ -74,10 +74,10 @@ def sheet(course: Path, roster: Path, out: Path) -> None:
 
     Keys and marking scheme are written to a folder apart from what is handed out.
     """
-    from headwork.courses.sheets import read_course, read_roster, write_sheets
+    from headwork.courses.sheets import read_roster, read_sheet_template, write_sheets
 
     students = read_roster(roster)
-    write_sheets(read_course(course), students, out)
+    write_sheets(read_sheet_template(course), students, out)
     print(f"wrote {out}: students/ to hand out, key/ to keep, answers/ for what comes back", file=sys.stderr)
 
 

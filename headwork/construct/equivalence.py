@@ -212,7 +212,7 @@ class Equality(Renderable):
 
 
 def equal(name: str, /, *, cases: int = 100, seed: int = 0) -> Equality:
-    """Show that two things are the same thing.
+    """The report on whether both sides of a registered equivalence are the same thing.
 
     >>> same = equal("convolution-toeplitz", cases=5)
     >>> same.proved, same.left_cost.weights, same.right_cost.weights

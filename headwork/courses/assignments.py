@@ -69,7 +69,7 @@ class AssignmentPart:
     def call_arguments(self) -> str:
         return f"prefix={self.prefix!r}, hint={self.hint}"
 
-    def key(self, path: str) -> str:
+    def correct_text(self, path: str) -> str:
         """The right value of a step as it is typed; a challenge has no key."""
         if self.exercise.is_challenge:
             return ""

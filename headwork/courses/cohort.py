@@ -42,7 +42,7 @@ IGNORED_NAMES = re.compile(r"\._|\.(?!.*\.toml$)")  # a system's own files, but 
 class StudentMarks:
     """One student's answer file: the marks of its exercises, or why there are none.
 
-    ``flags`` say what a teacher should look at; ``keys`` holds the right values of the asked steps.
+    ``flags`` say what a teacher should look at; ``solutions`` holds the right values of the asked steps.
     """
 
     file: str
@@ -53,7 +53,7 @@ class StudentMarks:
     flags: tuple[str, ...] = ()
     email: str = ""
     title: str = ""
-    keys: Mapping[str, Mapping[str, Array]] = field(default_factory=dict, repr=False)
+    solutions: Mapping[str, Mapping[str, Array]] = field(default_factory=dict, repr=False)
 
     @property
     def points(self) -> float:
@@ -156,12 +156,12 @@ def _unreadable(path: Path, problem: str, key: str | Path | None, owner: Sheet |
 
 
 def _with_student(marked: StudentMarks, sheet: Sheet) -> StudentMarks:
-    keys = {
+    solutions = {
         number: {path: exercise.solution[path] for path in exercise.asked}
         for number, exercise in sheet.exercises.items()
         if not exercise.is_challenge
     }
-    return replace(marked, name=sheet.name, email=sheet.email, title=sheet.title, keys=keys)
+    return replace(marked, name=sheet.name, email=sheet.email, title=sheet.title, solutions=solutions)
 
 
 def _zero_student_marks(sheet: Sheet, file: str, problem: str, state: State) -> StudentMarks:
@@ -282,9 +282,9 @@ def _preference(graded: StudentMarks) -> tuple[bool, bool, float]:
 def _flag_copied_answers(results: list[StudentMarks]) -> list[StudentMarks]:
     """Flag answers that are wrong by the student's own numbers and right by those of a neighbour."""
     fits: dict[tuple[int, str, int], list[tuple[str, int, float]]] = defaultdict(list)
-    steps = dict.fromkeys((n, path) for g in results for n, keys in g.keys.items() for path in keys)
+    steps = dict.fromkeys((n, path) for g in results for n, steps in g.solutions.items() for path in steps)
     for number, path in steps:
-        values: list[Any] = [graded.keys.get(number, {}).get(path) for graded in results]
+        values: list[Any] = [graded.solutions.get(number, {}).get(path) for graded in results]
         for i, graded in enumerate(results):
             entries = _wrong_entries(graded, number, path)
             comparable = [j for j, value in enumerate(values) if value is not None and j != i]

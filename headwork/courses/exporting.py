@@ -102,7 +102,7 @@ def _assignment(name: str, text: str) -> str:
 
 
 def _answer_cells(part: AssignmentPart, *, solved: bool = False) -> list[NotebookCell]:
-    texts = {blank: part.key(blank.name) if solved else blank.placeholder for blank in part.blanks}
+    texts = {blank: part.correct_text(blank.name) if solved else blank.placeholder for blank in part.blanks}
     return [NotebookCell("code", _answer_code(part, blank, text)) for blank, text in texts.items()]
 
 
@@ -210,7 +210,7 @@ def nbgrader_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
 def _nbgrader_cells(part: AssignmentPart) -> Iterator[NotebookCell]:
     yield nbgrader_cell("markdown", part.label, _question(part), locked=True)
     for blank in part.blanks:
-        key = _assignment(part.variable_names[blank.name], part.key(blank.name))
+        key = _assignment(part.variable_names[blank.name], part.correct_text(blank.name))
         key = "# Any answer that works is right." if part.exercise.is_challenge else key
         source = (
             f"{_answer_code(part, blank, blank.placeholder)}\n### BEGIN SOLUTION\n{key}\n### END SOLUTION"

@@ -58,7 +58,7 @@ class Sheet:
     email: str = ""
 
 
-def read_course(path: str | Path) -> SheetTemplate:
+def read_sheet_template(path: str | Path) -> SheetTemplate:
     """A course file: title, secret, and [[exercise]] tables with kind (and difficulty, points) or file."""
     data = read_toml(path)
     exercise_files.check_all_known("entry", data, ("title", "secret", "exercise", *SETTINGS), str(path))
@@ -154,21 +154,21 @@ def variant_seed(secret: str, student: str, exercise: str) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def make_sheet(course: SheetTemplate, student: str, name: str = "", email: str = "") -> Sheet:
+def make_sheet(template: SheetTemplate, student: str, name: str = "", email: str = "") -> Sheet:
     """One student's sheet. Points are those of the whole exercise, or of the steps that are named."""
     exercises = {}
-    for number, part in course.exercises.items():
+    for number, part in template.exercises.items():
         if "file" in part:
-            exercise = exercise_files.read_exercise(course.folder / str(part["file"]))
+            exercise = exercise_files.read_exercise(template.folder / str(part["file"]))
         else:
-            seed = variant_seed(course.secret, student, f"{number}/{part['kind']}")
+            seed = variant_seed(template.secret, student, f"{number}/{part['kind']}")
             exercise = replace(generate(str(part["kind"]), seed, int(part.get("difficulty", 1))), hints=2)
-        settings = dict(course.settings) if "kind" in part else {}
+        settings = dict(template.settings) if "kind" in part else {}
         exercise = replace(exercise, **settings, seed=None)
         if "points" in part:
             exercise = replace(exercise, points=_points(exercise, part, f"exercise {number}"))
         exercises[number] = exercise
-    return Sheet(course.title, exercises, student, name, email)
+    return Sheet(template.title, exercises, student, name, email)
 
 
 def _points(exercise: Exercise, part: Mapping[str, Any], where: str) -> dict[str, float]:
@@ -184,12 +184,12 @@ def _points(exercise: Exercise, part: Mapping[str, Any], where: str) -> dict[str
     return {path: worth * share for path, worth in exercise.asked.items()}
 
 
-def write_sheets(course: SheetTemplate, roster: Mapping[str, Mapping[str, str]], out: str | Path) -> None:
+def write_sheets(template: SheetTemplate, roster: Mapping[str, Mapping[str, str]], out: str | Path) -> None:
     """Write a folder for each student, the key and the marking scheme, with progress on stderr."""
     folder = Path(out)
     students = list(roster)
-    scheme = marking_scheme(course, make_sheet(course, students[0]))
-    write = partial(_write_one, course, roster, folder)
+    scheme = marking_scheme(template, make_sheet(template, students[0]))
+    write = partial(_write_one, template, roster, folder)
     for student, written in zip(students, map_limited(write, students, "sheets"), strict=True):
         if not written:
             raise InputError(f"student {student}: writing the sheet took too long or was killed.")
@@ -198,14 +198,14 @@ def write_sheets(course: SheetTemplate, roster: Mapping[str, Mapping[str, str]],
 
 
 def _write_one(
-    course: SheetTemplate, roster: Mapping[str, Mapping[str, str]], folder: Path, student: str
+    template: SheetTemplate, roster: Mapping[str, Mapping[str, str]], folder: Path, student: str
 ) -> Path:
-    sheet = make_sheet(course, student, **roster[student])
+    sheet = make_sheet(template, student, **roster[student])
     target, file = folder / "students" / student, f"{student}.toml"
-    origin: dict[str, Any] = {"student": student, "sheet": course.title, "origin": False}
+    origin: dict[str, Any] = {"student": student, "sheet": template.title, "origin": False}
     next_step = f"Next: hand in {file}."
     page = answer_page(
-        sheet.exercises, title=f"{course.title}: {student}", file=file, next_step=next_step, **origin
+        sheet.exercises, title=f"{template.title}: {student}", file=file, next_step=next_step, **origin
     )
     for name, document in (
         ("students/{0}/question", sheet_document(sheet)),
@@ -275,7 +275,7 @@ def read_key(path: str | Path) -> Sheet:
     return Sheet(exercises=read, **about)
 
 
-def marking_scheme(course: SheetTemplate, sheet: Sheet) -> Document:
+def marking_scheme(template: SheetTemplate, sheet: Sheet) -> Document:
     """The points of each step, and how it is marked."""
     parts: list[Any] = []
     for number, exercise in sheet.exercises.items():
@@ -288,4 +288,4 @@ def marking_scheme(course: SheetTemplate, sheet: Sheet) -> Document:
         "to the digits written. An incorrect step costs its points; steps that follow from it, "
         "and the same mistake made again, cost nothing more."
     )
-    return Document(f"Marking scheme: {course.title}", tuple(parts))
+    return Document(f"Marking scheme: {template.title}", tuple(parts))

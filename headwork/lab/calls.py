@@ -1,6 +1,6 @@
 """The calls: plain functions, JSON in, JSON out, the same over HTTP and inside the page (docs/lab.md).
 
-``answer("explain", {"state": {...}})`` gives the function's answer, or ``{"error": {"message": ...,
+``run_call("explain", {"state": {...}})`` gives the function's answer, or ``{"error": {"message": ...,
 "path": ..., "index": ...}}``. A call is a function under ``@register_call``; by that it can be
 reached both ways.
 """
@@ -48,10 +48,10 @@ def register_call(function: Call) -> Call:
     return function
 
 
-def answer(name: str, request: Any) -> dict[str, Any]:
+def run_call(name: str, request: Any) -> dict[str, Any]:
     """The answer of a call; what is wrong with the request is an answer too, and nothing else escapes.
 
-    >>> answer("nothing", {})["error"]["message"][:22]
+    >>> run_call("nothing", {})["error"]["message"][:22]
     "unknown call 'nothing'"
     """
     try:
@@ -68,9 +68,9 @@ def answer(name: str, request: Any) -> dict[str, Any]:
         return {"error": {"message": message, "kind": "input"}}
 
 
-def answer_text(name: str, request: str) -> str:
+def run_call_text(name: str, request: str) -> str:
     """The same with JSON as text, for the worker inside the page."""
-    return json.dumps(answer(name, json.loads(request)), ensure_ascii=False, allow_nan=False)
+    return json.dumps(run_call(name, json.loads(request)), ensure_ascii=False, allow_nan=False)
 
 
 # --- what there is ----------------------------------------------------------------------------------------

@@ -267,7 +267,7 @@ def head(model: str, given: str, changes: str, query: str, block: str, head: str
 
 @register_call
 def descend(model: str, given: str, changes: str, path: str, index: str) -> dict[str, Any]:
-    """One number of the model as a line of arithmetic, and the numbers that it comes from."""
+    """One number of the model as a line of arithmetic, with the numbers that one can descend to."""
     from headwork.lab.derivation import arithmetic_line
 
     view = _view(model, given, changes)

@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from headwork.documents.page_templates import read_asset, render_template, script_data
-from headwork.lab.calls import FIRST, answer, capabilities_where, example_state, examples
+from headwork.lab.calls import FIRST, capabilities_where, example_state, examples, run_call
 from headwork.lab.practising import FIRST_EXERCISE
 
 HERE = Path(__file__).parent / "page"
@@ -53,7 +53,7 @@ def script() -> str:
 
 def lab_data_element(**more: Any) -> Markup:
     """What the scripts need to begin with."""
-    state = answer("explain", {"state": example_state(FIRST).as_data()})["state"]
+    state = run_call("explain", {"state": example_state(FIRST).as_data()})["state"]
     data = {"first": FIRST, "state": state, **more}
     return Markup(str(script_data(data)).replace("<script ", '<script id="lab-data" ', 1))
 
@@ -93,21 +93,21 @@ def digest(text: str) -> str:
 @cache
 def precomputed_answers() -> dict[str, Any]:
     """Answers that the page has before Python is ready: the first screen, every cell of it, the problems."""
-    state = answer("explain", {"state": example_state(FIRST).as_data()})["state"]
-    first = answer("explain", {"state": state})
+    state = run_call("explain", {"state": example_state(FIRST).as_data()})["state"]
+    first = run_call("explain", {"state": state})
     answers: dict[str, Any] = {"explain first": first}
     for value in first["values"]:
         for index in (i for matrix in value["matrices"] for row in matrix["index"] for i in row):
             request = {"state": state, "path": value["path"], "index": index}
-            answers[f"cell first {value['path']} {index}"] = answer("cell", request)
-    answers |= {name: answer(name, {}) for name in ("mechanisms", "problems", "models", "kinds")}
+            answers[f"cell first {value['path']} {index}"] = run_call("cell", request)
+    answers |= {name: run_call(name, {}) for name in ("mechanisms", "problems", "models", "kinds")}
     # What this machine has, the page has not.
     answers["models"] |= {"runs": [], "foreign": []}
     answers["capabilities"] = capabilities_where(lambda package: False)
-    answers |= {key: answer(*question) for key, question in first_inside_requests().items()}
-    answers[f"exercise {' '.join(map(str, FIRST_EXERCISE.values()))}"] = answer("exercise", FIRST_EXERCISE)
+    answers |= {key: run_call(*question) for key, question in first_inside_requests().items()}
+    answers[f"exercise {' '.join(map(str, FIRST_EXERCISE.values()))}"] = run_call("exercise", FIRST_EXERCISE)
     for slug in answers["problems"]["titles"]:
-        answers[f"problem {slug}"] = answer("problem", {"slug": slug})
+        answers[f"problem {slug}"] = run_call("problem", {"slug": slug})
     return answers
 
 
@@ -115,7 +115,7 @@ def first_inside_requests() -> dict[str, tuple[str, dict[str, str]]]:
     """The first screen of "Look inside", by the keys of the page: each a call and its request."""
     from headwork.training.run_folders import example_images
 
-    name = answer("models", {})["models"][0]["name"]
+    name = run_call("models", {})["models"][0]["name"]
     picture = base64.b64encode(example_images(name).images[0].tobytes()).decode()
     picture_request = {"model": name, "given": picture, "changes": "", "query": "0"}
     head_request = {**picture_request, "block": "3", "head": "2"}

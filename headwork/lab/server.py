@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from headwork.errors import InputError
-from headwork.lab.calls import CALLS, FIRST, answer, example_state
+from headwork.lab.calls import CALLS, FIRST, example_state, run_call
 from headwork.lab.inside import FOREIGN_PREFIX
 from headwork.lab.page import MAX_BODY, SERVED_POLICY, script, served_page, style
 
@@ -182,7 +182,7 @@ class CallRunner:
         def call() -> dict[str, Any]:
             started.append(threading.get_ident())
             try:
-                return answer(name, data)
+                return run_call(name, data)
             except CallAborted:
                 return {}
             finally:
@@ -258,7 +258,7 @@ def application(token: str, hosts: frozenset[str]) -> ASGIApp:
 
 def warm_up() -> None:
     """Work the first screen exactly, so that nobody waits for SymPy to be imported."""
-    answer("explain", {"state": {**example_state(FIRST).as_data(), "exact": True}})
+    run_call("explain", {"state": {**example_state(FIRST).as_data(), "exact": True}})
 
 
 def server_config(app: ASGIApp) -> uvicorn.Config:

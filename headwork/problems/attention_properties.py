@@ -8,7 +8,7 @@ import numpy as np
 from headwork import sizes
 from headwork.construct import build, equal
 from headwork.mechanisms import attention, convolution_1d
-from headwork.problems.book import Solution, close, tensor
+from headwork.problems.book import Solution, close, hand_tensor
 from headwork.problems.families import show_measured, torch_flops
 from headwork.readings import explain
 from headwork.readings.sensitivity import sensitivity
@@ -124,7 +124,7 @@ def b4(solution: Solution) -> None:
     blocks = np.stack([block[4 * h : 4 * h + 4, 4 * h : 4 * h + 4] for h in range(2)]).reshape(8, 4)
 
     def convolve(x: Any, kernel: Any, groups: int) -> Any:
-        return convolution_1d(tensor(x.T), tensor(kernel[..., None]), groups=groups).array.T
+        return convolution_1d(hand_tensor(x.T), hand_tensor(kernel[..., None]), groups=groups).array.T
 
     solution.confirm(
         "joined per-head value projections = convolution of kernel size 1 without groups",
@@ -147,7 +147,7 @@ def b4(solution: Solution) -> None:
 
 
 def b5(solution: Solution) -> None:
-    codes, content = np.eye(5), tensor(np.arange(10.0).reshape(5, 2))
+    codes, content = np.eye(5), hand_tensor(np.arange(10.0).reshape(5, 2))
     solution.check("identity", _weights(codes, codes, math.inf), np.eye(5))
     order = [2, 1, 0, 4, 3]
     solution.check(
@@ -166,12 +166,12 @@ def b5(solution: Solution) -> None:
     taps = (1.0, 0.0, -1.0)
     shifts = [np.array([codes[min(max(i + k, 0), 4)] for i in range(5)]) for k in (-1, 0, 1)]
     heads = sum(
-        tap * attention(tensor(shift), tensor(codes), content, beta=math.inf).array
+        tap * attention(hand_tensor(shift), hand_tensor(codes), content, beta=math.inf).array
         for tap, shift in zip(taps, shifts, strict=True)
     )
     clamped = content.array[[0, 0, 1, 2, 3, 4, 4]]
     kernel = np.stack([np.diag([tap, tap]) for tap in taps], axis=-1)
-    convolved = convolution_1d(tensor(clamped.T), tensor(kernel)).array.T
+    convolved = convolution_1d(hand_tensor(clamped.T), hand_tensor(kernel)).array.T
     solution.confirm("one head per tap = convolution (ends repeated)", close(heads, convolved))
     leaks = {beta: 1 - _weights(codes, codes, beta)[0, 0] for beta in (1.0, 5.0, 10.0)}
     solution.confirm("softmax alone never gives an exact zero", all(leak > 0 for leak in leaks.values()))
@@ -187,7 +187,7 @@ def b5(solution: Solution) -> None:
 
 def _weights(query: Any, key: Any, beta: float) -> Any:
     """The matrix A of attention over position codes: its values are the identity."""
-    return attention(tensor(query), tensor(key), tensor(np.eye(len(key))), beta=beta).array
+    return attention(hand_tensor(query), hand_tensor(key), hand_tensor(np.eye(len(key))), beta=beta).array
 
 
 def b6(solution: Solution) -> None:

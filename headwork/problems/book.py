@@ -151,7 +151,7 @@ def _value_at(part: Any, place: str) -> Any:
     return value[tuple(keys) if len(keys) > 1 else keys[0]] if keys else value
 
 
-def tensor(rows: Any) -> HandTensor:
+def hand_tensor(rows: Any) -> HandTensor:
     return HandTensor(np.asarray(rows, float))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from headwork import sizes
 from headwork.construct import build, equal
 from headwork.mechanisms import attention, convolution_1d, convolution_2d, layer_normalisation, patches
-from headwork.problems.book import Solution, book_texts, close, tensor
+from headwork.problems.book import Solution, book_texts, close, hand_tensor
 from headwork.problems.families import answer_table, attend, chain_table, family_table, reach, show_measured
 from headwork.readings import explain
 
@@ -127,7 +127,7 @@ def c4(solution: Solution) -> None:
 def c5(solution: Solution) -> None:
     proof = equal("patch-embedding-convolution")
     solution.confirm("patch embedding = convolution with stride = kernel size", proof.holds)
-    flat = patches(tensor(np.zeros((3, 8, 8))), size=4).shape
+    flat = patches(hand_tensor(np.zeros((3, 8, 8))), size=4).shape
     solution.check("patches of 3 x 4 x 4, each flattened to ONE vector, then projected", flat, (4, 48))
 
 
@@ -150,7 +150,7 @@ def g2(solution: Solution) -> None:
     before, after = (codes[np.clip(np.arange(5) + k, 0, 4)] for k in (-1, 1))
 
     def head(query: Any, values: Any) -> Any:
-        return attention(tensor(query), tensor(codes), tensor(values), beta=math.inf).array
+        return attention(hand_tensor(query), hand_tensor(codes), hand_tensor(values), beta=math.inf).array
 
     single = head(before + after, content)
     both = np.concatenate([head(query, content)[2] for query in (before, after)])
@@ -192,7 +192,7 @@ def g6(solution: Solution) -> None:
     output = solution.worked["output"].exact
     solution.check("a token ten times as large gives the same output", output[1], output[0])
     random = np.random.default_rng(6).normal(size=(5, 16)) * 7 + 3
-    normal = layer_normalisation(tensor(random)).array
+    normal = layer_normalisation(hand_tensor(random)).array
     solution.confirm(
         "mean 0 and standard deviation 1 for every token",
         np.abs(normal.mean(-1)).max() < 1e-12 and np.abs(normal.std(-1) - 1).max() < 1e-12,
@@ -222,7 +222,7 @@ def g8(solution: Solution) -> None:
     signal, kernel = random.normal(size=12), random.normal(size=3)
 
     def circular(x: Any) -> Any:
-        return convolution_1d(tensor(np.concatenate([x[-1:], x, x[:1]])), tensor(kernel)).array
+        return convolution_1d(hand_tensor(np.concatenate([x[-1:], x, x[:1]])), hand_tensor(kernel)).array
 
     solution.confirm(
         "circular convolution is shift-equivariant",
@@ -233,13 +233,13 @@ def g8(solution: Solution) -> None:
     solution.confirm("attention with learned positions is not", not close(*shifted))
     for size in (9, 12):
         some_image, ones = np.zeros((1, size, size + 3)), np.ones((1, 1, 3, 3))
-        outputs = convolution_2d(tensor(some_image), tensor(ones)).array.shape
+        outputs = convolution_2d(hand_tensor(some_image), hand_tensor(ones)).array.shape
         solution.check(f"the same 3 x 3 kernel on {size} x {size + 3}", outputs, (1, size - 2, size + 1))
     image = random.normal(size=(1, 9, 9))
     changed = image.copy()
     changed[0, 8, 8] += 1
-    filters = tensor(random.normal(size=(1, 1, 3, 3)))
-    corners = [convolution_2d(tensor(x), filters).array[0, 0, 0] for x in (image, changed)]
+    filters = hand_tensor(random.normal(size=(1, 1, 3, 3)))
+    corners = [convolution_2d(hand_tensor(x), filters).array[0, 0, 0] for x in (image, changed)]
     solution.confirm("a far pixel does not reach a 3 x 3 convolution", corners[0] == corners[1])
     moved = tokens.copy()
     moved[-1] += 1
@@ -261,7 +261,7 @@ def g9(solution: Solution) -> None:
 
 def g10(solution: Solution) -> None:
     keys, values = np.eye(8) * 12, np.arange(8.0)[:, None]
-    looked_up = attention(tensor(keys[[5]] / 12), tensor(keys), tensor(values), beta=1.0).array
+    looked_up = attention(hand_tensor(keys[[5]] / 12), hand_tensor(keys), hand_tensor(values), beta=1.0).array
     solution.check("as a soft dictionary: the query for entry 5 returns 5", np.round(looked_up[0], 3), "[5]")
     far = np.zeros((64, 3))
     far[3] = [5, 0, 1]

@@ -10,7 +10,7 @@ from headwork import sizes
 from headwork.documents import Table
 from headwork.mechanisms import convolution_1d, recurrence, self_attention
 from headwork.numbers import OperationCount, ShapeTensor
-from headwork.problems.book import Solution, book_texts, tensor
+from headwork.problems.book import Solution, book_texts, hand_tensor
 from headwork.readings import recorder
 
 REQUIRED_PACKAGES = ("torch", "sklearn")  # the latter brings the digits
@@ -64,7 +64,7 @@ def reach(layer: Callable[[Any], Any], tokens: Any) -> int:
 
 
 def attend(tokens: Any, **options: Any) -> Any:
-    return self_attention(tensor(tokens), **options).array
+    return self_attention(hand_tensor(tokens), **options).array
 
 
 def chain_table(n: int = 16) -> Table:
@@ -74,12 +74,11 @@ def chain_table(n: int = 16) -> Table:
     kernel = random.normal(size=(4, 4, 3))
 
     def convolve(x: Any) -> Any:
-        return convolution_1d(tensor(x.T), tensor(kernel), padding=1).array.T
+        return convolution_1d(hand_tensor(x.T), hand_tensor(kernel), padding=1).array.T
 
     def recur(x: Any) -> Any:
-        return np.stack(
-            [recurrence(tensor(x[: t + 1]), tensor(square), tensor(square)).array for t in range(n)]
-        )
+        matrix = hand_tensor(square)
+        return np.stack([recurrence(hand_tensor(x[: t + 1]), matrix, matrix).array for t in range(n)])
 
     convolution_chain = sequential_steps(convolution_1d, (4, n), (4, 4, 3), padding=1)
     rows = [

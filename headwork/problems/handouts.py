@@ -24,7 +24,7 @@ HINT = "headwork course hw3/1.3c answers a question; headwork course --find perm
 
 @dataclass(frozen=True)
 class HandoutQuestion:
-    """A question of a hand-out; the table or the work of ``table`` and ``shows`` belongs to its answer."""
+    """A question of a hand-out; its answer shows ``table`` and the work of ``worked_problems``, by slug."""
 
     handout: str
     number: str
@@ -35,7 +35,7 @@ class HandoutQuestion:
     notebook: str
     exercise: str
     table: str = ""
-    shows: tuple[str, ...] | list[str] = ()
+    worked_problems: tuple[str, ...] | list[str] = ()
 
     @property
     def name(self) -> str:
@@ -46,7 +46,7 @@ class HandoutQuestion:
         yield Prose(("Answer: ", *with_formulas(self.answer)))
         if self.table:
             yield answer_table()
-        for slug in self.shows if work else ():
+        for slug in self.worked_problems if work else ():
             for part in find(slug).solve().parts:
                 yield from as_blocks(part)
         errors = [error for slug in self.problems for error in book_texts()[slug].get("errors", {}).values()]

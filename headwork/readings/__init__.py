@@ -1,4 +1,4 @@
-"""Readings of a mechanism: recorded, replaced, explained, rendered."""
+"""What is read off a mechanism: its trace (``explain``), recorded, continued from other values, laid out."""
 
 from headwork.readings.explaining import explain
 from headwork.readings.recording import recorder, replacer

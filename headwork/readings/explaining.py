@@ -69,7 +69,7 @@ def find_mechanism(
     models = {n: d for d in DEFINITIONS.values() for n in (d.slug, d.function.__name__.replace("_", "-"))}
     if model := models.get(slug.replace("_", "-")):
         seed = None if random is None else read_option(int, random, where=f"{slug}: random")
-        mechanism, values = model_as_mechanism(model, arguments, exact=exact, random=seed)
+        mechanism, values = model_as_mechanism(model, arguments, exact=exact, seed=seed)
         return mechanism, {**values, **arguments}
     if random is not None:
         raise InputError(f"{slug}: only the parameters of a whole model are drawn. Leave out --random.")

@@ -31,7 +31,7 @@ DRAWN_RANGES = {"ones": (1, 3), "zeros": (-1, 2)}  # drawn from the first up to 
 
 
 def model_as_mechanism(
-    definition: Definition, given: Mapping[str, Any], *, exact: bool = False, random: int | None = None
+    definition: Definition, given: Mapping[str, Any], *, exact: bool = False, seed: int | None = None
 ) -> tuple[Mechanism, dict[str, Any]]:
     """The model as a mechanism of the sizes that were given, and the values of its fixed or drawn parameters.
 
@@ -63,8 +63,8 @@ def model_as_mechanism(
         if "none is" in card.about and not ("identity" in card.about and len(set(initial[path].shape)) > 1)
     }
     values = {path: _fixed(leaf, exact) for path, leaf in initial.items() if leaf.constant is not None}
-    if random is not None:
-        values = _drawn(initial, random) | values
+    if seed is not None:
+        values = _drawn(initial, seed) | values
     nothing = dict.fromkeys(optional)
     types = get_type_hints(definition.function, include_extras=True)
     masks = [name for name, hint in types.items() if hint == Mask]

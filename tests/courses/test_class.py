@@ -14,7 +14,14 @@ import pytest
 from benchmarks.grading import texts
 from headwork.courses.class_page import class_causes, class_document, class_steps, csv_text, write_marks
 from headwork.courses.cohort import StudentMarks, grade_cohort
-from headwork.courses.sheets import Sheet, SheetTemplate, key_text, make_sheet, read_course, read_roster
+from headwork.courses.sheets import (
+    Sheet,
+    SheetTemplate,
+    key_text,
+    make_sheet,
+    read_roster,
+    read_sheet_template,
+)
 from headwork.errors import InputError
 from headwork.grading import grade
 from headwork.grading.feedback import as_data, feedback_document
@@ -131,7 +138,7 @@ def test_positions_are_those_of_the_sheet() -> None:
 # --- points, lists and overrides ----------------------------------------------------------------------
 def course(tmp_path: Path, exercises: str) -> SheetTemplate:
     (tmp_path / "course.toml").write_text(f'title = "T"\nsecret = "0123456789ab"\n{exercises}')
-    return read_course(tmp_path / "course.toml")
+    return read_sheet_template(tmp_path / "course.toml")
 
 
 def test_points_per_step(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from headwork.courses.autograder import autograde
 from headwork.courses.class_page import marks_csv, write_marks
 from headwork.courses.cohort import grade_cohort, grade_file
 from headwork.courses.gradebooks import fill_gradebook
-from headwork.courses.sheets import make_sheet, read_course, read_key, read_roster, write_sheets
+from headwork.courses.sheets import make_sheet, read_key, read_roster, read_sheet_template, write_sheets
 from headwork.errors import InputError
 from headwork.exercises.exercise_files import exercise_from, read_exercise
 from headwork.exercises.questions import build_question
@@ -131,7 +131,7 @@ def test_the_files_of_a_sheet_hold_no_tags_and_no_control_signs(tmp_path: Path) 
     (tmp_path / "own.toml").write_text(f'title = "{words}"\nquestion = "{words}"\n{SOFTMAX}')
     course = f'title = "{words}"\nsecret = "a secret of ours"\n[[exercise]]\nfile = "own.toml"\n'
     (tmp_path / "course.toml").write_text(course)
-    write_sheets(read_course(tmp_path / "course.toml"), {"ada": {"name": "Ada"}}, tmp_path / "sheet")
+    write_sheets(read_sheet_template(tmp_path / "course.toml"), {"ada": {"name": "Ada"}}, tmp_path / "sheet")
     written = [path for path in (tmp_path / "sheet").rglob("*") if path.is_file()]
     texts = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in written}
     assert len(texts) == 10
@@ -196,7 +196,7 @@ def attempt(kind: str, text: str, folder: Path) -> str:
     uses: dict[str, Callable[[], Any]] = {
         "answer": lambda: marks_csv([grade_file(path), grade_file(path, folder / "key.toml")]),
         "key": lambda: [read_key(path), grade_file(folder / "key.toml", path)],
-        "course": lambda: make_sheet(read_course(path), "ada"),
+        "course": lambda: make_sheet(read_sheet_template(path), "ada"),
         "roster": lambda: read_roster(path),
         "exercise": lambda: read_exercise(path),
         "notebook": lambda: autograde(submission(folder, path)),

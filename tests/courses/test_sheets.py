@@ -19,7 +19,14 @@ from headwork.courses.cohort import (
     grade_file,
     read_overrides,
 )
-from headwork.courses.sheets import make_sheet, read_course, read_key, read_roster, variant_seed, write_sheets
+from headwork.courses.sheets import (
+    make_sheet,
+    read_key,
+    read_roster,
+    read_sheet_template,
+    variant_seed,
+    write_sheets,
+)
 from headwork.errors import InputError
 
 SECRET = "correct horse battery"
@@ -53,7 +60,9 @@ def sheet(tmp_path: Path) -> Path:
         "\ufeffstudent,name\nada,Ada L.\nbob,Bob\ncem,Cem\n", encoding="utf-8"
     )
     write_sheets(
-        read_course(tmp_path / "course.toml"), read_roster(tmp_path / "students.csv"), tmp_path / "out"
+        read_sheet_template(tmp_path / "course.toml"),
+        read_roster(tmp_path / "students.csv"),
+        tmp_path / "out",
     )
     return tmp_path / "out"
 
@@ -77,14 +86,14 @@ def test_each_student_has_other_numbers_and_always_the_same(sheet: Path) -> None
     keys = {name: read_key(sheet / "key" / f"{name}.toml") for name in ("ada", "bob", "cem")}
     numbers = {str(key.exercises["1"].inputs) for key in keys.values()}
     assert len(numbers) == 3
-    course = read_course(sheet.parent / "course.toml")
+    course = read_sheet_template(sheet.parent / "course.toml")
     assert make_sheet(course, "ada").exercises["1"].inputs == keys["ada"].exercises["1"].inputs
     assert keys["ada"].exercises["1"].max_points == pytest.approx(10)
     assert variant_seed("one secret", "ada", "1") != variant_seed("another secret", "ada", "1")
 
 
 def test_no_student_file_holds_the_secret_the_seed_or_the_key(sheet: Path) -> None:
-    course = read_course(sheet.parent / "course.toml")
+    course = read_sheet_template(sheet.parent / "course.toml")
     student_files = [path for path in (sheet / "students").rglob("*") if path.is_file()]
     assert len(student_files) == 15
     for path in student_files:
@@ -127,7 +136,7 @@ def test_points_that_are_no_number_are_refused_by_place(points: str, tmp_path: P
         f'secret = "123456789012"\n[[exercise]]\nkind = "self-attention"\npoints = {points}\n'
     )
     with pytest.raises(InputError, match=r"course\.toml, exercise 1: points of the exercise are"):
-        read_course(tmp_path / "course.toml")
+        read_sheet_template(tmp_path / "course.toml")
 
 
 def test_points_of_a_file_without_any_are_refused(tmp_path: Path) -> None:
@@ -138,7 +147,7 @@ def test_points_of_a_file_without_any_are_refused(tmp_path: Path) -> None:
         'secret = "123456789012"\n[[exercise]]\nfile = "own.toml"\npoints = 2\n'
     )
     with pytest.raises(InputError, match=r"exercise 1: own\.toml gives no step a point"):
-        make_sheet(read_course(tmp_path / "course.toml"), "ada")
+        make_sheet(read_sheet_template(tmp_path / "course.toml"), "ada")
 
 
 def test_overrides_survive_marking_again(sheet: Path, tmp_path: Path) -> None:
@@ -252,7 +261,7 @@ def test_two_files_of_one_student(sheet: Path) -> None:
 def test_a_course_file_is_checked(tmp_path: Path, course: str, wording: str) -> None:
     (tmp_path / "course.toml").write_text(course)
     with pytest.raises(InputError) as error:
-        read_course(tmp_path / "course.toml")
+        read_sheet_template(tmp_path / "course.toml")
     assert wording in str(error.value)
 
 

@@ -23,7 +23,7 @@ from pypdf import PdfReader
 from headwork import explain
 from headwork.cli.app import app, register
 from headwork.cli.output import Output
-from headwork.courses.sheets import Sheet, key_text, make_sheet, read_course, read_key
+from headwork.courses.sheets import Sheet, key_text, make_sheet, read_key, read_sheet_template
 from headwork.documents import (
     Arithmetic,
     AttentionView,
@@ -194,7 +194,7 @@ def files(tmp_path, monkeypatch):
     handin = '[[section]]\ntitle = "One"\ntext = "The *sum* is $\\\\frac{1}{2}$."\nproblems = "A1"\n'
     (tmp_path / "handin.toml").write_text(handin)
     (tmp_path / "course.toml").write_text('secret = "a course secret"\n[[exercise]]\nkind = "output-size"\n')
-    sheet = make_sheet(read_course("course.toml"), "ada", "Ada")
+    sheet = make_sheet(read_sheet_template("course.toml"), "ada", "Ada")
     for folder in ("class", "key"):
         (tmp_path / folder).mkdir()
     (tmp_path / "key" / "ada.toml").write_text(key_text(sheet))

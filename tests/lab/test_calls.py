@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwork.lab.calls import CALLS, answer, answer_text, example_state, examples
+from headwork.lab.calls import CALLS, example_state, examples, run_call, run_call_text
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS
 from headwork.problems.by_hand import A2
@@ -25,13 +25,13 @@ def decimals(shown: dict[str, Any], path: str) -> list[list[str]]:
 
 
 def asked(name: str, /, **request: Any) -> dict[str, Any]:
-    found = json.loads(answer_text(name, json.dumps(request)))
+    found = json.loads(run_call_text(name, json.dumps(request)))
     assert "error" not in found, found
     return found  # type: ignore[no-any-return]
 
 
 def error(name: str, /, **request: Any) -> dict[str, Any]:
-    return answer(name, request)["error"]  # type: ignore[no-any-return]
+    return run_call(name, request)["error"]  # type: ignore[no-any-return]
 
 
 def test_every_mechanism_has_an_example_that_shows_something() -> None:
@@ -213,7 +213,7 @@ STRANGE: list[Any] = [
 
 @pytest.mark.parametrize("request_", STRANGE, ids=str)
 def test_what_cannot_be_read_is_an_answer(request_: Any) -> None:
-    found = answer("explain", request_)
+    found = run_call("explain", request_)
     assert found["error"]["message"]
     json.dumps(found)
 
@@ -278,7 +278,7 @@ def test_a_part_of_any_kind_is_answered_in_words(strange: Any) -> None:
         "check": {"answers": strange, "kind": strange, "seed": strange, "difficulty": strange},
         "read_answer_file": {"text": strange},
     }.items():
-        assert json.dumps(answer(name, request), allow_nan=False), name
+        assert json.dumps(run_call(name, request), allow_nan=False), name
 
 
 def test_every_module_that_the_page_is_to_have_is_there() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import headwork
 from headwork.lab import model_views
-from headwork.lab.calls import answer
+from headwork.lab.calls import run_call
 from headwork.lab.pictures import fit_drawing
 from headwork.training.run_folders import PACKAGED
 from tests.lab.asking import asked, refused
@@ -332,9 +332,9 @@ def test_strange_requests_are_answered() -> None:
         {"files": {"model.safetensors": 3}, "others": []},
         {"files": {}, "others": 3},
     ):
-        assert answer("open_model", request)["error"]["message"]
+        assert run_call("open_model", request)["error"]["message"]
     for model in ("", "../digits", "/etc", "own 00", 3, None):
-        assert answer("look", {"model": model, "given": ""})["error"]["message"]
+        assert run_call("look", {"model": model, "given": ""})["error"]["message"]
     given = example("digits")
     for path, index in (
         ("scores", ""),
@@ -344,7 +344,7 @@ def test_strange_requests_are_answered() -> None:
         ("head/bias", "99"),
     ):
         request = {"model": "digits", "given": given, "changes": "", "path": path, "index": index}
-        assert answer("descend", request)["error"]["message"]
+        assert run_call("descend", request)["error"]["message"]
     assert refused("look", model="digits", given=given, query="17").startswith("There is no token 17")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import headwork
-from headwork.lab.calls import answer
+from headwork.lab.calls import run_call
 from headwork.training.run_folders import IMAGES, PACKAGED
 
 pytestmark = pytest.mark.real("chromium", "playwright")
@@ -350,7 +350,7 @@ def test_a_text_has_its_tokens_tinted_and_lines_from_token_to_token(
     settled(page)
     request = {"changes": "", "query": "1", "block": "1", "head": "0"}
     model = page.evaluate("lab.screen.model.name")
-    found = answer("head", {"model": model, "given": "a fine film", **request})
+    found = run_call("head", {"model": model, "given": "a fine film", **request})
     shown = page.evaluate(LINES)
     tints = [f"#ffab00{byte:02x}" for byte in base64.b64decode(found["tints"])]
     assert [one["tint"] for one in shown["to"]] == tints
@@ -413,5 +413,5 @@ def test_from_the_start_page_to_a_heads_patches(opened: Any, served: Any) -> Non
     settled(page)
     words = page.locator(".head-words").inner_text()
     request = {"model": "digits", "given": given, "changes": "", "query": "0", "block": "3", "head": "2"}
-    assert words == answer("head", request)["words"]
+    assert words == run_call("head", request)["words"]
     assert re.match(r"Head 2 of block 3: the class token gives [\d.]+% to ", words)

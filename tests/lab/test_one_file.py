@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import headwork.training.run_folders
-from headwork.lab.calls import answer
+from headwork.lab.calls import run_call
 
 pytestmark = pytest.mark.real("chromium", "playwright", "pyodide", "node")
 START = 120_000  # milliseconds that a busy machine may take to start Python
@@ -127,7 +127,7 @@ def compare(page: Any, some: Any, at_once: int = 25) -> None:
     for first in range(0, len(states), at_once):
         batch = states[first : first + at_once]
         page.evaluate(ASK, batch)
-        here = [json.loads(json.dumps(answer("explain", {"state": state}))) for state in batch]
+        here = [json.loads(json.dumps(run_call("explain", {"state": state}))) for state in batch]
         there = page.evaluate("() => asked")
         wrong += [
             (first + i, batch[i], found)
@@ -172,7 +172,7 @@ def compare_marks(page: Any, count: int, kinds: list[str]) -> None:
     for row in rows[: step * count : step]:
         origin = dict(zip(("kind", "seed", "difficulty"), row["answer"], strict=True))
         request = {**origin, "answers": row["steps"]}
-        here = json.loads(json.dumps(answer("check", request)))
+        here = json.loads(json.dumps(run_call("check", request)))
         there = page.evaluate("(request) => lab.backend.call('check', request)", request)
         assert marks(here) == marks(there), request
 
@@ -225,7 +225,7 @@ def test_a_model_inside_the_page_is_the_model(inside: Any, model: str) -> None:
         logits = headwork.load(model, torch=True)(torch.from_numpy(examples.inputs)).numpy()
     for number in (0, 11, 19):
         same = {"model": model, "given": picture(model, number), "changes": ""}
-        there, here = call(inside, "look", **same), answer("look", same)
+        there, here = call(inside, "look", **same), run_call("look", same)
         assert there["sentence"] == here["sentence"]
         assert [one["words"] for one in there["heads"]] == [one["words"] for one in here["heads"]]
         for label in range(10):
@@ -233,7 +233,7 @@ def test_a_model_inside_the_page_is_the_model(inside: Any, model: str) -> None:
             assert abs(line["left"] - logits[number, label]) < 1e-4
             assert abs(line["left"] - line["right"]) < 1e-5
     there = call(inside, "look", **{**same, "changes": "3.2 off; 1.0 previous"})
-    assert there["effect"] == answer("look", {**same, "changes": "3.2 off; 1.0 previous"})["effect"]
+    assert there["effect"] == run_call("look", {**same, "changes": "3.2 off; 1.0 previous"})["effect"]
 
 
 def test_the_room_is_there_before_python_and_asks_for_nothing(browser: Any, one_file: Path) -> None:
@@ -342,6 +342,6 @@ def _first_only(pages: Any) -> dict[str, Any]:
     state = pages.example_state(pages.FIRST).as_data()
     names = ("mechanisms", "capabilities", "models")
     return {
-        "explain first": answer("explain", {"state": state}),
-        **{name: answer(name, {}) for name in names},
+        "explain first": run_call("explain", {"state": state}),
+        **{name: run_call(name, {}) for name in names},
     }

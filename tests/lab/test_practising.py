@@ -22,7 +22,7 @@ from headwork.exercises.challenges import CHALLENGES
 from headwork.grading import grade
 from headwork.grading.feedback import as_data
 from headwork.lab import practising
-from headwork.lab.calls import answer
+from headwork.lab.calls import run_call
 
 SEVEN = {"kind": "self-attention", "seed": 7, "difficulty": 1}
 COMPARED = ("points", "full", "first_wrong")
@@ -50,11 +50,11 @@ def marks(data: dict[str, Any]) -> list[Any]:
 
 def in_cells(origin: dict[str, Any], steps: dict[str, str]) -> dict[str, Any]:
     """A written answer, each step pasted into its cells."""
-    shown = answer("exercise", origin)
+    shown = run_call("exercise", origin)
     sizes = {field["name"]: field["size"] for field in shown["fields"]}
     entries: dict[str, Any] = {}
     for step, text in steps.items():
-        filled = answer("filled", {**origin, "step": step, "text": text}) if sizes[step] else {}
+        filled = run_call("filled", {**origin, "step": step, "text": text}) if sizes[step] else {}
         whole = "entries" in filled and ("?" in text or all(filled["entries"]))
         entries[step] = filled["entries"] if whole else text  # what does not fit, or does not fill all
     return entries
@@ -97,13 +97,13 @@ def compare(count: int, folder: Path, known: dict[tuple[Any, ...], Exercise]) ->
         known[tuple(exercise.origin.values())] = exercise
         entries = in_cells(exercise.origin, steps)
         if tokens_as == "rows":  # in cells it is the answer that was written
-            whole = answer("check", {**exercise.origin, "answers": entries})
+            whole = run_call("check", {**exercise.origin, "answers": entries})
             assert marks(whole) == marks(as_data(grade(exercise, steps), 2)), (exercise.origin, steps)
         if number % 4 == 3:
             entries = half(entries, number)
-        shown = answer("check", {**exercise.origin, "answers": entries, "tokens_as": tokens_as})
+        shown = run_call("check", {**exercise.origin, "answers": entries, "tokens_as": tokens_as})
         part = {**exercise.origin, "answers": entries}
-        file = answer("answer_file", {"exercises": [part], "student": "ada", "tokens_as": tokens_as})
+        file = run_call("answer_file", {"exercises": [part], "student": "ada", "tokens_as": tokens_as})
         place = folder / str(number)
         place.mkdir()
         (place / file["name"]).write_text(file["text"], encoding="utf-8")
@@ -126,12 +126,12 @@ def test_a_thousand_answers_are_marked_as_headwork_grade_marks_them(tmp_path: Pa
 
 def test_the_command_says_the_same_of_the_file(tmp_path: Path, headwork_command: Any) -> None:
     entries = in_cells(SEVEN, {"query": "1 2; 3 4; 5 6", "key": "0 0; 0 0; 0 0"})
-    file = answer("answer_file", {"exercises": [{**SEVEN, "answers": entries}]})
+    file = run_call("answer_file", {"exercises": [{**SEVEN, "answers": entries}]})
     (tmp_path / "answer.toml").write_text(file["text"], encoding="utf-8")
     import headwork.cli.practise  # noqa: F401  the command
 
     code, out, _ = headwork_command("grade", tmp_path / "answer.toml", "--json")
-    shown = answer("check", {**SEVEN, "answers": entries})
+    shown = run_call("check", {**SEVEN, "answers": entries})
     assert code == 1
     assert marks(shown) == marks(json.loads(out)["self-attention"])
 
@@ -145,7 +145,7 @@ def test_the_page_starts_without_exercises_and_grading() -> None:
 
 # --- one exercise -----------------------------------------------------------------------------------------
 def test_every_kind_has_a_group_and_can_be_drawn_shown_and_checked_empty() -> None:
-    listed = answer("kinds", {})
+    listed = run_call("kinds", {})
     assert [one["kind"] for one in listed["kinds"]] == kind_slugs()
     assert all(one["group"] and one["asks"] for one in listed["kinds"])
     for slug in (
@@ -155,15 +155,15 @@ def test_every_kind_has_a_group_and_can_be_drawn_shown_and_checked_empty() -> No
         "head-shapes",
         "construct-identity",
     ):
-        shown = answer("exercise", {"kind": slug, "seed": 2, "difficulty": 1})
+        shown = run_call("exercise", {"kind": slug, "seed": 2, "difficulty": 1})
         assert shown["asked"]
-        checked = answer("check", {"kind": slug, "seed": 2, "difficulty": 1, "answers": {}})
+        checked = run_call("check", {"kind": slug, "seed": 2, "difficulty": 1, "answers": {}})
         assert checked["points"] == 0
         assert {step["verdict"] for step in checked["steps"]} == {"not filled in"}
 
 
 def test_heads_have_a_grid_each_and_columns_turn_it() -> None:
-    fields = answer("exercise", {"kind": "multi-head-attention", "seed": 3, "difficulty": 1})["fields"]
+    fields = run_call("exercise", {"kind": "multi-head-attention", "seed": 3, "difficulty": 1})["fields"]
     query = next(field for field in fields if field["name"] == "query")
     assert [m["caption"] for m in query["matrices"]["rows"]] == ["head 0", "head 1"]
     assert query["matrices"]["rows"][1]["cells"] == [[2, 3], [6, 7]]
@@ -175,7 +175,7 @@ def test_a_planted_mistake_is_named_with_its_cells_and_what_follows_is_marked_fr
     exercise = generate(**SEVEN)
     own = dict(exercise.case.run({"scores": exercise.solution["scores"].T}))
     texts = {step: str(own[step].round(4).tolist()) for step in exercise.asked}
-    shown = answer("check", {**SEVEN, "answers": in_cells(SEVEN, texts)})
+    shown = run_call("check", {**SEVEN, "answers": in_cells(SEVEN, texts)})
     assert (shown["first_wrong"], shown["points"]) == ("scores", 5)
     scores, weights = (next(s for s in shown["steps"] if s["step"] == name) for name in ("scores", "weights"))
     assert scores["lines"][0][0] == "why"
@@ -191,7 +191,7 @@ def test_a_planted_mistake_is_named_with_its_cells_and_what_follows_is_marked_fr
 
 def test_hints_by_level() -> None:
     wrong = {"query": ["1", "2", "3", "4", "5", "6"]}
-    first = [answer("check", {**SEVEN, "answers": wrong, "hint": level})["steps"][0] for level in range(4)]
+    first = [run_call("check", {**SEVEN, "answers": wrong, "hint": level})["steps"][0] for level in range(4)]
     assert [bool(step["cells"]) for step in first] == [False, True, True, True]
     assert [len(step["lines"]) for step in first] == [0, 0, 2, 4]
     assert first[3]["lines"][2][0] == "from your own earlier numbers it is"
@@ -200,22 +200,22 @@ def test_hints_by_level() -> None:
 def test_half_filled_is_open_and_not_wrong() -> None:
     key = generate(**SEVEN).solution["query"]
     entries = [str(x) for x in key.ravel()]
-    shown = answer("check", {**SEVEN, "answers": {"query": [*entries[:4], "", ""]}})["steps"][0]
+    shown = run_call("check", {**SEVEN, "answers": {"query": [*entries[:4], "", ""]}})["steps"][0]
     assert (shown["verdict"], shown["good"], shown["remark"]) == (
         "correct so far",
         None,
         "2 of 6 entries still open",
     )
-    shown = answer("check", {**SEVEN, "answers": {"query": ["99", *entries[1:4], "", ""]}})["steps"][0]
+    shown = run_call("check", {**SEVEN, "answers": {"query": ["99", *entries[1:4], "", ""]}})["steps"][0]
     assert (shown["verdict"], shown["cells"]) == ("incorrect", [0])
 
 
 def test_what_is_all_correct_can_be_seen_live() -> None:
     exercise = generate(**SEVEN)
     texts = {step: str(exercise.solution[step].round(4).tolist()) for step in exercise.asked}
-    shown = answer("check", {**SEVEN, "answers": in_cells(SEVEN, texts)})
+    shown = run_call("check", {**SEVEN, "answers": in_cells(SEVEN, texts)})
     assert (shown["all_correct"], shown["next"]) == (True, "All correct.")
-    assert "error" not in answer("explain", {"state": shown["state"]})
+    assert "error" not in run_call("explain", {"state": shown["state"]})
 
 
 # --- cells ------------------------------------------------------------------------------------------------
@@ -228,23 +228,23 @@ def test_any_form_can_be_pasted() -> None:
         "1 2; 0 1/2 -1; 0 3",
     ]
     for text in forms:
-        filled = answer("filled", {**SEVEN, "step": "query", "text": text})
+        filled = run_call("filled", {**SEVEN, "step": "query", "text": text})
         numbers = [practising.read_number(practising._entry_text(entry)) for entry in filled["entries"]]
         assert numbers == [1, 2, 0.5, -1, 0, 3], text
         assert filled["words"] == "6 of 6 entries"
-    scaled = answer("filled", {**SEVEN, "step": "query", "text": "1/4 * [1 2; 3 4; 5 6]"})["entries"]
+    scaled = run_call("filled", {**SEVEN, "step": "query", "text": "1/4 * [1 2; 3 4; 5 6]"})["entries"]
     assert [practising.read_number(entry) for entry in scaled] == [0.25, 0.5, 0.75, 1, 1.25, 1.5]
 
 
 def test_a_row_goes_where_the_cursor_is_and_what_does_not_fit_changes_nothing() -> None:
     empty = {**SEVEN, "step": "query", "entries": [""] * 6}
-    assert answer("filled", {**empty, "text": "7 8", "at": 2})["entries"] == ["", "", "7", "8", "", ""]
-    wide = answer("filled", {**empty, "text": "1 2 3; 4 5 6"})["error"]["message"]
+    assert run_call("filled", {**empty, "text": "7 8", "at": 2})["entries"] == ["", "", "7", "8", "", ""]
+    wide = run_call("filled", {**empty, "text": "1 2 3; 4 5 6"})["error"]["message"]
     assert wide == "yours is 2 x 3; expected 3 x 2. Are rows and columns exchanged?"
-    assert "ragged rows" in answer("filled", {**empty, "text": "1 2; 3"})["error"]["message"]
-    assert "cannot read" in answer("filled", {**empty, "text": "1 2; 3 <b>; 1 1"})["error"]["message"]
+    assert "ragged rows" in run_call("filled", {**empty, "text": "1 2; 3"})["error"]["message"]
+    assert "cannot read" in run_call("filled", {**empty, "text": "1 2; 3 <b>; 1 1"})["error"]["message"]
     heads = {"kind": "multi-head-attention", "seed": 3, "difficulty": 1, "step": "query", "entries": [""] * 8}
-    one = answer("filled", {**heads, "text": "1 2; 3 4", "at": 2})["entries"]
+    one = run_call("filled", {**heads, "text": "1 2; 3 4", "at": 2})["entries"]
     assert one == ["", "", "1", "2", "", "", "3", "4"]
 
 
@@ -255,23 +255,23 @@ def test_a_wrong_shape_is_kept_as_text_and_its_cause_is_named() -> None:
     text = " ".join(f"{x:g}" for x in wide.ravel())
     assert (
         "expected"
-        in answer("filled", {**exercise.origin, "step": "output", "text": text})["error"]["message"]
+        in run_call("filled", {**exercise.origin, "step": "output", "text": text})["error"]["message"]
     )
-    kept = answer("filled", {**exercise.origin, "step": "output", "entries": text})
+    kept = run_call("filled", {**exercise.origin, "step": "output", "entries": text})
     assert kept["words"].startswith(f"yours is {wide.size}; expected")
-    shown = answer("check", {**exercise.origin, "answers": {"output": text}})
+    shown = run_call("check", {**exercise.origin, "answers": {"output": text}})
     assert shown["steps"][0]["causes"][0]["cause"] == "stride-forgotten"
 
 
 def test_an_entry_that_cannot_be_read_is_named() -> None:
-    filled = answer(
+    filled = run_call(
         "filled", {**SEVEN, "step": "query", "entries": ["1", "0,5", "2 1/3", "1 / 3", "", "1 2"]}
     )
     assert filled["odd"] == [1, 5]
     assert "Write a decimal point, not a comma." in filled["words"]
     assert practising._entry_text("-2 1/3") == "-(2+1/3)"
     size = {"kind": "output-size", "seed": 1, "difficulty": 1, "step": "output"}
-    assert answer("filled", {**size, "entries": ["37 056"]})["odd"] == []
+    assert run_call("filled", {**size, "entries": ["37 056"]})["odd"] == []
 
 
 def test_too_much_and_nonsense_are_refused_in_words() -> None:
@@ -280,10 +280,10 @@ def test_too_much_and_nonsense_are_refused_in_words() -> None:
         {**SEVEN, "answers": {"query": [long, "", "", "", "", ""]}},
         {**SEVEN, "answers": {"query": long}},
     ):
-        assert "characters; at most 200,000 are read" in answer("check", request)["error"]["message"]
-    message = answer("filled", {**SEVEN, "step": "query", "text": long})["error"]["message"]
+        assert "characters; at most 200,000 are read" in run_call("check", request)["error"]["message"]
+    message = run_call("filled", {**SEVEN, "step": "query", "text": long})["error"]["message"]
     assert "at most 200,000" in message
-    assert "at most 200,000" in answer("read_answer_file", {"text": long})["error"]["message"]
+    assert "at most 200,000" in run_call("read_answer_file", {"text": long})["error"]["message"]
     for bad in (
         {"answers": []},
         {"answers": {"scores": ["1"]}},
@@ -295,7 +295,7 @@ def test_too_much_and_nonsense_are_refused_in_words() -> None:
         {"answers": {}, "hint": "2"},
         {"answers": {}, "kind": ["self-attention"]},
     ):
-        assert answer("check", {**SEVEN, **bad})["error"]["message"], bad
+        assert run_call("check", {**SEVEN, **bad})["error"]["message"], bad
 
 
 # --- files ------------------------------------------------------------------------------------------------
@@ -309,9 +309,9 @@ def test_a_sheet_is_one_file_that_is_graded_by_the_key_and_opened_again(tmp_path
         for part in parts
     ]
     name = 'Zoë "Z" 𝟙 \x7f <b>'
-    file = answer("answer_file", {"exercises": filled, "student": name, "sheet": "Sheet 3"})
+    file = run_call("answer_file", {"exercises": filled, "student": name, "sheet": "Sheet 3"})
     assert file["name"] == "Zo-Z-b.toml"
-    lone = answer("answer_file", {"exercises": filled[:1], "student": "a\ud800"})
+    lone = run_call("answer_file", {"exercises": filled[:1], "student": "a\ud800"})
     assert 'student = "a?"' in lone["text"]
     assert "headwork grade Zo-Z-b.toml" in file["next"]
     data = tomllib.loads(file["text"])
@@ -319,11 +319,11 @@ def test_a_sheet_is_one_file_that_is_graded_by_the_key_and_opened_again(tmp_path
     assert list(data["answers"]) == ["self-attention", "self-attention-2", "output-size"]
     (tmp_path / "answers").mkdir()
     (tmp_path / "answers" / file["name"]).write_text(file["text"], encoding="utf-8")
-    key = answer("key_file", {"exercises": parts, "title": "Sheet 3"})
+    key = run_call("key_file", {"exercises": parts, "title": "Sheet 3"})
     (tmp_path / "key.toml").write_text(key["text"], encoding="utf-8")
     (graded,) = grade_cohort(tmp_path / "answers", tmp_path / "key.toml")
     assert (graded.problem, graded.state, graded.flags) == ("", "all correct", ())
-    again = answer("read_answer_file", {"text": file["text"]})
+    again = run_call("read_answer_file", {"text": file["text"]})
     assert again["student"] == name
     for one, part in zip(again["exercises"], filled, strict=True):
         assert one == part
@@ -336,9 +336,9 @@ def asked(part: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_file_with_tokens_as_columns_opens_the_same(tmp_path: Path) -> None:
     entries = in_cells(SEVEN, {"query": "1 2; 3 4; 5 6", "weights": "1 0 0; ? 1 0; 0 0 1"})
-    file = answer("answer_file", {"exercises": [{**SEVEN, "answers": entries}], "tokens_as": "columns"})
+    file = run_call("answer_file", {"exercises": [{**SEVEN, "answers": entries}], "tokens_as": "columns"})
     assert '"query" = "1 3 5\\n2 4 6"' in file["text"]
-    again = answer("read_answer_file", {"text": file["text"]})
+    again = run_call("read_answer_file", {"text": file["text"]})
     assert again["tokens_as"] == "columns"
     opened = again["exercises"][0]["answers"]
     assert (opened["query"], opened["weights"]) == (entries["query"], entries["weights"])
@@ -352,4 +352,4 @@ def test_a_file_that_is_no_answer_is_refused_in_words() -> None:
         ('[exercise.x]\nkind = "nothing"\n[answers.x]\nquery = "1"', "unknown kind of exercise"),
         ("[exercise.x]\nkind = 7\nseed = [1]\n[answers.x]\nquery = '1'", "does not fit"),
     ):
-        assert words in answer("read_answer_file", {"text": text})["error"]["message"]
+        assert words in run_call("read_answer_file", {"text": text})["error"]["message"]

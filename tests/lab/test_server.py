@@ -25,7 +25,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> Any:
         raise AssertionError("work was done for a request that should have been refused")
 
-    monkeypatch.setattr(server, "answer", fail)
+    monkeypatch.setattr(server, "run_call", fail)
 
 
 def test_the_page_and_the_calls(served: Any) -> None:
@@ -131,7 +131,7 @@ def test_a_client_that_goes_away_leaves_nothing_running(served: Any, monkeypatch
             ended.append("given up")
             raise
 
-    monkeypatch.setattr(server, "answer", endless)
+    monkeypatch.setattr(server, "run_call", endless)
     body = json.dumps({"state": STATE}).encode()
     head = (
         f"POST /call/explain HTTP/1.1\r\nHost: {served.host}\r\nOrigin: http://{served.host}\r\n"

@@ -42,9 +42,9 @@ async function start({ files, base, empty }) {
   report(0.6, "Python is here; numpy is next.");
   unpack(await get("site.zip"));
   getFile = get;
-  answerText = python.runPython("from headwork.lab.calls import answer_text; answer_text");
+  answerText = python.runPython("from headwork.lab.calls import run_call_text; run_call_text");
   report(0.9, "Nearly there.");
-  python.runPython("from headwork.lab.calls import answer, example_state, FIRST; answer('explain', {'state': example_state(FIRST).as_data()})");
+  python.runPython("from headwork.lab.calls import run_call, example_state, FIRST; run_call('explain', {'state': example_state(FIRST).as_data()})");
   postMessage({ ready: true });
   python.FS.writeFile("/lib/sympy.zip", await get("sympy.zip"));
   python.runPython("import sys; sys.path.append('/lib/sympy.zip')");
