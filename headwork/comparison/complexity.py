@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headwork.comparison import timing
 from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, Layer, flops, flops_at
 from headwork.comparison.measurements import Measurement
@@ -26,13 +27,6 @@ from headwork.comparison.section import (
     size_plot,
     table,
     words,
-)
-from headwork.comparison.timing import (
-    InterleavedTimer,
-    PowerLaw,
-    crossing_size,
-    fit_power_law,
-    relative_times,
 )
 from headwork.documents import Figure
 from headwork.mechanisms import fused
@@ -91,21 +85,21 @@ def times_by_d(families: Sequence[str]) -> dict[str, Any]:
 
 def _time_all(functions: Mapping[str, Mapping[int, Callable[[], object]]], max_rounds: int) -> dict[str, Any]:
     """Rounds for all families, then more for those whose exponent is still uncertain, up to a limit."""
-    timer = InterleavedTimer(
+    timer = timing.InterleavedTimer(
         {(name, size): run for name, by_size in functions.items() for size, run in by_size.items()}
     )
     rounds, rounds_done, uncertain, start = min(ROUNDS, max_rounds // 2), 0, set(functions), time.monotonic()
 
     def error(name: str) -> float:
         sizes = list(functions[name])[-FIT_SIZES:]
-        return fit_power_law(sizes, [timer.best[name, size] for size in sizes]).error
+        return timing.fit_power_law(sizes, [timer.best[name, size] for size in sizes]).error
 
     with threads(1):
         while uncertain and rounds_done < max_rounds and time.monotonic() - start < MAX_SECONDS:
             timer.run(rounds, [key for key in timer.functions if key[0] in uncertain])
             rounds_done += rounds
             uncertain = {name for name in uncertain if error(name) > TARGET_ERROR}
-    best = relative_times(timer.best)
+    best = timing.relative_times(timer.best)
     return {
         "rounds": rounds_done,
         "sizes": {name: list(by_size) for name, by_size in functions.items()},
@@ -124,7 +118,7 @@ def parts_of_attention() -> dict[str, Any]:
             functions["projections", d, n] = partial(_project, tokens, matrix)
             functions["attention", d, n] = partial(fused.attention, tokens, tokens, tokens)
     with threads(1), torch.no_grad():
-        best = relative_times(InterleavedTimer(functions).run(5))
+        best = timing.relative_times(timing.InterleavedTimer(functions).run(5))
     times = {
         part: {str(d): [best[part, d, n] for n in lengths] for d in widths}
         for part in ("projections", "attention")
@@ -189,22 +183,24 @@ def report(settings: Settings, results: Results) -> Section:
     return section
 
 
-def fit_times(result: Any) -> dict[str, PowerLaw]:
+def fit_times(result: Any) -> dict[str, timing.PowerLaw]:
     """The power law of each family over the largest sizes."""
     return {
-        name: fit_power_law(result["sizes"][name][-FIT_SIZES:], values[-FIT_SIZES:])
+        name: timing.fit_power_law(result["sizes"][name][-FIT_SIZES:], values[-FIT_SIZES:])
         for name, values in result["times"].items()
     }
 
 
-def _flops_exponent(name: str, law: PowerLaw, variable: str) -> float:
+def _flops_exponent(name: str, law: timing.PowerLaw, variable: str) -> float:
     """The exponent of the counted FLOPs over the sizes of a fit."""
     sizes = [int(law.start * 2**i) for i in range(FIT_SIZES)]
     counts = [flops_at(name, s, WIDTH) if variable == "n" else flops_at(name, TOKENS, s) for s in sizes]
-    return fit_power_law(sizes, counts).exponent
+    return timing.fit_power_law(sizes, counts).exponent
 
 
-def _compare_growth(measured: Mapping[str, PowerLaw], counted: Mapping[str, float], variable: str) -> str:
+def _compare_growth(
+    measured: Mapping[str, timing.PowerLaw], counted: Mapping[str, float], variable: str
+) -> str:
     """How the time of each family grows compared with its FLOPs."""
     growths = {}
     for name, law in measured.items():
@@ -217,7 +213,7 @@ def _compare_growth(measured: Mapping[str, PowerLaw], counted: Mapping[str, floa
     return f"With {variable} the time grows {clauses(growths)}. The numbers are exponents of {variable}."
 
 
-def growth_sentence(laws: Mapping[str, PowerLaw], quantity: str = "the time") -> str:
+def growth_sentence(laws: Mapping[str, timing.PowerLaw], quantity: str = "the time") -> str:
     """How a quantity grows with n, in one sentence."""
     words, growths = {0: "with no clear exponent", 1: "linearly", 2: "quadratically"}, {}
     for name in sorted(laws, key=lambda name: _degree(laws[name]) == 0):  # uncertain exponents come last
@@ -227,13 +223,13 @@ def growth_sentence(laws: Mapping[str, PowerLaw], quantity: str = "the time") ->
     return f"With n {quantity} grows {clauses(growths)}."
 
 
-def _degree(law: PowerLaw) -> int:
+def _degree(law: timing.PowerLaw) -> int:
     """The whole number that the exponent is close to; 0 if there is none."""
     degree = round(law.exponent)
     return degree if law.is_reliable and abs(law.exponent - degree) <= 2 * EXPONENT_TOLERANCE else 0
 
 
-def time_figure(result: Any, laws: Mapping[str, PowerLaw], variable: str) -> Any:
+def time_figure(result: Any, laws: Mapping[str, timing.PowerLaw], variable: str) -> Any:
     """Time against n or d on logarithmic scales, with the fitted exponents in the legend."""
     labels = {name: f"{name}: {variable}^{law}" for name, law in laws.items()}
     lines = {name: (result["sizes"][name], values) for name, values in result["times"].items()}
@@ -245,7 +241,8 @@ def _add_crossings(section: Section, parts: Any) -> None:
     """Where the n^2 part of attention overtakes the n part."""
     attention, projections = parts["times"]["attention"], parts["times"]["projections"]
     crossings = {
-        d: crossing_size(parts["lengths"], attention[str(d)], projections[str(d)]) for d in parts["widths"]
+        d: timing.crossing_size(parts["lengths"], attention[str(d)], projections[str(d)])
+        for d in parts["widths"]
     }
     rows = [(f"d = {d}", 2 * d, format_crossing(n)) for d, n in crossings.items()]
     section.tables.append(table("complexity/crossings", rows))
@@ -265,7 +262,7 @@ def _crossing_sentence(crossings: Mapping[int, float]) -> str:
 
 def _add_memory(section: Section, names: Sequence[str], result: Any) -> None:
     lengths = result["lengths"]
-    laws = {name: fit_power_law(lengths[1:], values[1:]) for name, values in result["bytes"].items()}
+    laws = {name: timing.fit_power_law(lengths[1:], values[1:]) for name, values in result["bytes"].items()}
     section.add_cells("memory against n", {name: f"n^{laws[name].exponent:.2f}" for name in names})
     lines = {
         name: (lengths, [count / n for count, n in zip(values, lengths, strict=True)])
@@ -278,7 +275,7 @@ def _add_memory(section: Section, names: Sequence[str], result: Any) -> None:
     section.numbers["memory"] = {name: law.exponent for name, law in laws.items()}
 
 
-def memory_sentence(laws: Mapping[str, PowerLaw]) -> str:
+def memory_sentence(laws: Mapping[str, timing.PowerLaw]) -> str:
     """How the memory of a training step grows, and whether the n x n weights of attention are part of it."""
     sentence = growth_sentence(laws, "the memory for the backward pass")
     plain = laws.get(PLAIN_ATTENTION)

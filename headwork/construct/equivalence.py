@@ -173,13 +173,8 @@ class Equality(Renderable):
             large_shapes = {"case": equivalence.large_title, "costs": costs}
         return {
             "name": equivalence.slug,
-            "title": equivalence.title,
-            "why": equivalence.why,
-            "holds": self.holds,
-            "proved": self.proved,
-            "difference": self.difference,
-            "allowed": self.allowed,
-            "cases": self.cases,
+            **{name: getattr(equivalence, name) for name in ("title", "why")},
+            **{name: getattr(self, name) for name in ("holds", "proved", "difference", "allowed", "cases")},
             "left": {"name": equivalence.left.mechanism.slug, **vars(self.left_cost)},
             "right": {"name": equivalence.right.mechanism.slug, **vars(self.right_cost)},
             "large": large_shapes,

@@ -62,11 +62,19 @@ def model(slug: str, specs: Any, steps: Any, *inputs: Input, **more: Any) -> Cal
     """Register the body of a model, beside what it needs, and return it unchanged.
 
     The function says the rest: ``vision_transformer`` is a VisionTransformer, of the config that it takes.
+    What refuses its inputs follows from the first of them, unless another ``check`` is given.
     """
 
     def register(function: Any) -> Any:
         name, config_class = function.__name__.title().replace("_", ""), function.__annotations__["config"]
-        entries: dict[str, Any] = {"slug": slug, "config_class": config_class, "inputs": inputs, **more}
+        check = {IMAGES: check_images, VECTORS: check_vectors}.get(inputs[0], check_tokens)
+        entries: dict[str, Any] = {
+            "slug": slug,
+            "config_class": config_class,
+            "inputs": inputs,
+            "check": check,
+        }
+        entries |= more
         definition = Definition(name=name, function=function, specs=specs, steps=steps, **entries)
         DEFINITIONS[name] = definition
         return function

@@ -10,23 +10,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from headwork.mechanisms import parameters as trees
+from headwork.mechanisms import transformer
 from headwork.mechanisms.attention import Tensor
 from headwork.mechanisms.configs import ConvolutionalConfig, RecurrentConfig, VisionTransformerConfig
 from headwork.mechanisms.convolution import convolution_2d, max_pooling
-from headwork.mechanisms.definitions import IMAGES, check_images, model
+from headwork.mechanisms.definitions import IMAGES, model
 from headwork.mechanisms.kernels import PLAIN, CellKind, Kernels
 from headwork.mechanisms.layers import encoder_steps
 from headwork.mechanisms.parameters import Spec, parameter, spec_tree, subtree
 from headwork.mechanisms.positions import sinusoidal_positions_2d
 from headwork.mechanisms.recurrence import gru, lstm, recurrence
-from headwork.mechanisms.transformer import (
-    add_positions,
-    encoder,
-    encoder_specs,
-    position_specs,
-    position_steps,
-    stack_steps,
-)
 from headwork.note import Step, steps_of
 from headwork.numbers import cat
 
@@ -58,7 +51,7 @@ def _vision_specs(config: VisionTransformerConfig) -> VisionParameters:
         # The class token has no position.
         return cat([like.new_zeros(first, width), sinusoidal_positions_2d(axis, axis, width=width)], 0)
 
-    positions = position_specs(config.positions, first + side**2, width)
+    positions = transformer.position_specs(config.positions, first + side**2, width)
     if config.positions == "sinusoidal":
         positions = trees.TableParameters(Spec((first + side**2, width), trainable=False, constant=grid))
     shape = (width, config.channels, config.patch_size, config.patch_size)
@@ -66,7 +59,7 @@ def _vision_specs(config: VisionTransformerConfig) -> VisionParameters:
         trees.ConvolutionParameters(Spec(shape, "flat matrix"), Spec((width,))),
         Spec((width,), "small") if first else None,
         positions,
-        encoder_specs(config),
+        transformer.encoder_specs(config),
         classifier_head_specs(width, config.classes),
     )
 
@@ -75,14 +68,14 @@ def _vision_steps(config: VisionTransformerConfig) -> tuple[Step, ...]:
     return (
         *steps_of(convolution_2d, scope="patch embedding/convolution", symbols={"Y": "F"}),
         Step("patch embedding/tokens", "E", r"\text{one row per patch}", "patch width"),
-        *position_steps(rows="[c; E]" if config.pooling == "class token" else "E"),
-        *stack_steps(encoder_steps, config),
+        *transformer.position_steps(rows="[c; E]" if config.pooling == "class token" else "E"),
+        *transformer.stack_steps(encoder_steps, config),
         Step("pooled", "p", r"\text{the class token, or the mean of all}", "width"),
         SCORES,
     )
 
 
-@model("vision", _vision_specs, _vision_steps, IMAGES, check=check_images, architectures={"transformer": {}})
+@model("vision", _vision_specs, _vision_steps, IMAGES, architectures={"transformer": {}})
 def vision_transformer(
     parameters: VisionParameters, config: VisionTransformerConfig, images: Tensor, *, kernels: Kernels = PLAIN
 ) -> Tensor:
@@ -92,9 +85,9 @@ def vision_transformer(
     if first is not None:
         each = first.expand(*tokens.shape[:-2], 1, tokens.shape[-1])
         tokens = cat([each, tokens], -2)
-    tokens = kernels.drop(add_positions(tokens, p.positions.table, kernels=kernels))
+    tokens = kernels.drop(transformer.add_positions(tokens, p.positions.table, kernels=kernels))
     output_tokens = 1 if first is not None and kernels.skips_unused_outputs else None
-    tokens = encoder(p.transformer, config, tokens, output_tokens=output_tokens, kernels=kernels)
+    tokens = transformer.encoder(p.transformer, config, tokens, output_tokens=output_tokens, kernels=kernels)
     pooled = kernels.note("pooled", tokens.mean(-2) if first is None else tokens[..., 0, :])
     return kernels.note("scores", kernels.linear(pooled, p.head.matrix, p.head.bias))
 
@@ -126,14 +119,7 @@ def _convolutional_steps(config: ConvolutionalConfig) -> tuple[Step, ...]:
     )
 
 
-@model(
-    "convolutional",
-    _convolutional_specs,
-    _convolutional_steps,
-    IMAGES,
-    check=check_images,
-    architectures={"cnn": {}},
-)
+@model("convolutional", _convolutional_specs, _convolutional_steps, IMAGES, architectures={"cnn": {}})
 def convolutional_classifier(
     parameters: ConvolutionalParameters,
     config: ConvolutionalConfig,
@@ -232,7 +218,6 @@ def _recurrent_classifier_steps(config: RecurrentConfig) -> tuple[Step, ...]:
     _recurrent_classifier_specs,
     _recurrent_classifier_steps,
     IMAGES,
-    check=check_images,
     architectures={name: {"cell": cell} for name, cell in CELL_KINDS.items()},
 )
 def recurrent_classifier(

@@ -12,17 +12,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
+from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.attention import Convention, Mask, Scalar, Tensor, multi_head_attention
 from headwork.mechanisms.feedforward import Activation, feed_forward
 from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.normalisation import normalisation_steps
-from headwork.mechanisms.parameters import (
-    DecoderLayerParameters,
-    EncoderLayerParameters,
-    NormalisationParameters,
-    group_parameters,
-    input_cards,
-)
 from headwork.note import Input, Note, Step, mechanism, silent, steps_of
 
 NormalisationPlacement = Literal["post", "pre"]
@@ -84,7 +78,7 @@ def _attend(kernels: Kernels, heads: int, beta: Scalar, convention: Convention) 
 def _residual(
     tokens: Tensor,
     k: int,
-    parameters: NormalisationParameters,
+    parameters: trees.NormalisationParameters,
     sublayer: Callable[..., Tensor],
     *,
     placement: NormalisationPlacement,
@@ -108,13 +102,13 @@ def _residual(
 
 @mechanism(
     Input("tokens", "X", "token width", "one row per token"),
-    *input_cards(EncoderLayerParameters),
+    *trees.input_cards(trees.EncoderLayerParameters),
     *encoder_steps(),
-    build_parameters=partial(group_parameters, EncoderLayerParameters),
+    build_parameters=partial(trees.group_parameters, trees.EncoderLayerParameters),
 )
 def encoder_layer(
     tokens: Tensor,
-    parameters: EncoderLayerParameters,
+    parameters: trees.EncoderLayerParameters,
     *,
     heads: int,
     beta: Scalar = None,
@@ -141,14 +135,14 @@ def encoder_layer(
 @mechanism(
     Input("tokens", "X", "token width", "one row per token"),
     Input("memory", "M", "key width", "the output of the encoder, one row per token"),
-    *input_cards(DecoderLayerParameters),
+    *trees.input_cards(trees.DecoderLayerParameters),
     *decoder_steps(),
-    build_parameters=partial(group_parameters, DecoderLayerParameters),
+    build_parameters=partial(trees.group_parameters, trees.DecoderLayerParameters),
 )
 def decoder_layer(
     tokens: Tensor,
     memory: Tensor,
-    parameters: DecoderLayerParameters,
+    parameters: trees.DecoderLayerParameters,
     *,
     heads: int,
     beta: Scalar = None,

@@ -271,8 +271,6 @@ def input_cards(kind: type) -> tuple[Input, ...]:
     >>> [card.name for card in input_cards(EncoderLayerParameters)][7:10]
     ['b_o', 'scale_1', 'shift_1']
     """
-    if is_leaf_node(kind):
-        return tuple(_card(entry, entry.name) for entry in fields(kind))
     return tuple(
         _card(entry, f"{prefix}{entry.name}{suffix}", prefix, suffix)
         for _, prefix, suffix, node in _parts(kind)
@@ -282,21 +280,16 @@ def input_cards(kind: type) -> tuple[Input, ...]:
 
 def group_parameters(kind: type, values: Mapping[str, Any]) -> Any:
     """A layer's tree from its parameters by hand; one that is not given is the identity, or 0."""
-    if is_leaf_node(kind):
-        return kind(**values)
-    return kind(
-        **{
-            name: node(**{e.name: values.get(f"{prefix}{e.name}{suffix}") for e in fields(node)})
-            for name, prefix, suffix, node in _parts(kind)
-        }
-    )
-
-
-def is_leaf_node(kind: type) -> bool:
-    """Whether all its fields are tensors."""
-    return all("card" in entry.metadata for entry in fields(kind))
+    parts = {
+        name: node(**{e.name: values.get(f"{prefix}{e.name}{suffix}") for e in fields(node)})
+        for name, prefix, suffix, node in _parts(kind)
+    }
+    return parts.get("") or kind(**parts)
 
 
 def _parts(kind: type) -> list[tuple[str, str, str, type]]:
+    """The nodes of a layer, with what goes around the names of their parameters; a node alone is its own."""
     hints = get_type_hints(kind)
+    if all("card" in entry.metadata for entry in fields(kind)):
+        return [("", "", "", kind)]
     return [(e.name, e.metadata["prefix"], e.metadata["suffix"], hints[e.name]) for e in fields(kind)]

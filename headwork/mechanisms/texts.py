@@ -16,7 +16,7 @@ from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.attention import Tensor
 from headwork.mechanisms.configs import TextClassifierConfig, TextEncoderConfig
 from headwork.mechanisms.convolution import convolution_1d
-from headwork.mechanisms.definitions import MASK, TOKENS, check_tokens, model
+from headwork.mechanisms.definitions import MASK, TOKENS, model
 from headwork.mechanisms.images import (
     CELL_KINDS,
     SCORES,
@@ -73,7 +73,6 @@ def keep_positions(values: Tensor, positions: Tensor | None) -> Tensor:
     TOKENS,
     MASK,
     Input("types", "u", "batch token"),
-    check=check_tokens,
 )
 def text_encoder(
     parameters: TokenParameters,
@@ -198,7 +197,6 @@ def hashed_ngrams(config: TextClassifierConfig, tokens: Any, mask: Any = None) -
     _text_classifier_steps,
     TOKENS,
     MASK,
-    check=check_tokens,
     derived_inputs=hashed_ngrams,
     architectures={
         name: {"encoder": kind}

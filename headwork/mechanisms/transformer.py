@@ -13,16 +13,10 @@ from functools import partial
 from typing import Any
 
 from headwork.errors import InputError
+from headwork.mechanisms import configs
 from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.attention import Mask, Tensor, multi_head_attention
-from headwork.mechanisms.configs import (
-    EncoderDecoderConfig,
-    LanguageModelConfig,
-    PositionKind,
-    TokensConfig,
-    TransformerConfig,
-)
-from headwork.mechanisms.definitions import MASK, TOKENS, VECTORS, check_tokens, check_vectors, model
+from headwork.mechanisms.definitions import MASK, TOKENS, VECTORS, check_tokens, model
 from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.layers import decoder_layer, decoder_steps, encoder_layer, encoder_steps
 from headwork.mechanisms.linear import multi_head_linear_attention
@@ -35,7 +29,7 @@ EMBEDDING = Step("embedding", "E", r"T_{x}", "token width")
 
 
 # --- parameters -------------------------------------------------------------------------------------
-def position_specs(kind: PositionKind, count: int, width: int) -> trees.TableParameters:
+def position_specs(kind: configs.PositionKind, count: int, width: int) -> trees.TableParameters:
     """One row per position, learned, or of sinusoids."""
     if kind == "learned":
         return trees.TableParameters(Spec((count, width), "small"))
@@ -46,7 +40,7 @@ def position_specs(kind: PositionKind, count: int, width: int) -> trees.TablePar
     return trees.TableParameters(Spec((count, width), trainable=False, constant=rows))
 
 
-def stack_specs(kind: type, config: TransformerConfig) -> trees.StackParameters:
+def stack_specs(kind: type, config: configs.TransformerConfig) -> trees.StackParameters:
     layer: Any = spec_tree(kind, width=config.width, hidden=config.hidden)
     last = spec_tree(trees.NormalisationParameters, width=config.width) if config.ends_normalised else None
     return trees.StackParameters((layer,) * config.depth, last)
@@ -58,7 +52,7 @@ decoder_specs = partial(stack_specs, trees.DecoderLayerParameters)
 
 # --- cards of the steps -----------------------------------------------------------------------------
 def stack_steps(
-    layer: Callable[..., tuple[Step, ...]], config: TransformerConfig, scope: str = ""
+    layer: Callable[..., tuple[Step, ...]], config: configs.TransformerConfig, scope: str = ""
 ) -> tuple[Step, ...]:
     """The cards of a stack's steps, with those of linear attention where that is what runs."""
     attention = multi_head_linear_attention if config.attention == "linear" else multi_head_attention
@@ -79,7 +73,7 @@ def position_steps(scope: str = "", rows: str = "E") -> tuple[Step, ...]:
     return steps_of(learned_positions, scope=f"{scope}positions", symbols=symbols)
 
 
-def stack_output_symbol(config: TransformerConfig, scope: str = "") -> str:
+def stack_output_symbol(config: configs.TransformerConfig, scope: str = "") -> str:
     """The symbol of what comes out of a stack, in a formula."""
     return f"{{{scope}block {config.depth - 1}/output,{scope}normalisation/output|Y}}"
 
@@ -88,7 +82,7 @@ def stack_output_symbol(config: TransformerConfig, scope: str = "") -> str:
 def _stack(
     layer: Callable[..., Tensor],
     parameters: trees.StackParameters,
-    config: TransformerConfig,
+    config: configs.TransformerConfig,
     tokens: Tensor,
     *memory: Tensor,
     output_tokens: int | None = None,
@@ -118,10 +112,10 @@ def _stack(
     return scoped.normalisation(tokens, parameters.normalisation, epsilon=config.epsilon)
 
 
-@model("encoder", encoder_specs, partial(stack_steps, encoder_steps), VECTORS, check=check_vectors)
+@model("encoder", encoder_specs, partial(stack_steps, encoder_steps), VECTORS)
 def encoder(
     parameters: trees.StackParameters,
-    config: TransformerConfig,
+    config: configs.TransformerConfig,
     tokens: Tensor,
     *,
     mask: Mask = None,
@@ -144,11 +138,10 @@ def encoder(
     partial(stack_steps, decoder_steps),
     VECTORS,
     Input("memory", "M", "batch key width"),
-    check=check_vectors,
 )
 def decoder(
     parameters: trees.StackParameters,
-    config: TransformerConfig,
+    config: configs.TransformerConfig,
     tokens: Tensor,
     memory: Tensor,
     *,
@@ -185,7 +178,7 @@ class TokenParameters:
     transformer: trees.StackParameters = subtree("")
 
 
-def token_specs(config: TokensConfig) -> TokenParameters:
+def token_specs(config: configs.TokensConfig) -> TokenParameters:
     return TokenParameters(
         embedding=spec_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
         positions=position_specs(config.positions, config.max_length, config.width),
@@ -193,15 +186,15 @@ def token_specs(config: TokensConfig) -> TokenParameters:
     )
 
 
-def _language_model_steps(config: LanguageModelConfig) -> tuple[Step, ...]:
+def _language_model_steps(config: configs.LanguageModelConfig) -> tuple[Step, ...]:
     scores = Step("scores", "z", rf"{stack_output_symbol(config)} T^\top", "token word")
     return (EMBEDDING, *position_steps(), *stack_steps(encoder_steps, config), scores)
 
 
-@model("language", token_specs, _language_model_steps, TOKENS, check=check_tokens)
+@model("language", token_specs, _language_model_steps, TOKENS)
 def language_model(
     parameters: TokenParameters,
-    config: LanguageModelConfig,
+    config: configs.LanguageModelConfig,
     tokens: Tensor,
     *,
     start: int = 0,
@@ -223,7 +216,7 @@ class EncoderDecoderParameters:
     decoder: trees.StackParameters = subtree("decoder")
 
 
-def _encoder_decoder_specs(config: EncoderDecoderConfig) -> EncoderDecoderParameters:
+def _encoder_decoder_specs(config: configs.EncoderDecoderConfig) -> EncoderDecoderParameters:
     return EncoderDecoderParameters(
         spec_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
         position_specs("sinusoidal", config.max_length, config.width),
@@ -232,7 +225,7 @@ def _encoder_decoder_specs(config: EncoderDecoderConfig) -> EncoderDecoderParame
     )
 
 
-def _encoder_decoder_steps(config: EncoderDecoderConfig) -> tuple[Step, ...]:
+def _encoder_decoder_steps(config: configs.EncoderDecoderConfig) -> tuple[Step, ...]:
     words = {"encoder/": "s", "decoder/": "t"}
     memory = stack_output_symbol(config, "encoder/")
     decoder = stack_steps(decoder_steps, config, "decoder/")
@@ -266,7 +259,7 @@ def _check_pair(
 )
 def encoder_decoder(
     parameters: EncoderDecoderParameters,
-    config: EncoderDecoderConfig,
+    config: configs.EncoderDecoderConfig,
     source: Tensor,
     target: Tensor,
     mask: Tensor = None,

@@ -15,14 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwork.checkpoint_files import (
-    MANIFEST,
-    PARAMETERS,
-    read_folder,
-    read_tensors,
-    to_json_bytes,
-    write_folder,
-)
+from headwork import checkpoint_files
 from headwork.data.fetching import Log
 from headwork.errors import HeadworkError, InputError
 from headwork.files import parse_json, read_bytes, refuse_links
@@ -47,7 +40,11 @@ def build_checkpoint(state: dict[str, Any], model: Model, optimiser: torch.optim
     state_of = optimiser.state_dict()["state"].items()
     moments = {f"{number}.{name}": value for number, entry in state_of for name, value in entry.items()}
     parameters = as_safetensors(model.state_dict())
-    return {STATE: to_json_bytes(state), PARAMETERS: parameters, OPTIMISER: as_safetensors(moments)}
+    return {
+        STATE: checkpoint_files.to_json_bytes(state),
+        checkpoint_files.PARAMETERS: parameters,
+        OPTIMISER: as_safetensors(moments),
+    }
 
 
 def restore_optimiser(files: Files, where: Path, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
@@ -56,7 +53,7 @@ def restore_optimiser(files: Files, where: Path, optimiser: torch.optim.Optimize
 
     parameters = [parameter for entry in optimiser.param_groups for parameter in entry["params"]]
     entries: dict[int, dict[str, Tensor]] = {}
-    for name, value in as_tensors(read_tensors(files[OPTIMISER], where / OPTIMISER)).items():
+    for name, value in as_tensors(checkpoint_files.read_tensors(files[OPTIMISER], where / OPTIMISER)).items():
         number, _, moment = name.partition(".")
         known = number.isdecimal() and int(number) < len(parameters)
         if not known or value.shape not in ((), parameters[int(number)].shape):
@@ -81,7 +78,7 @@ def save(run_folder: Path, step: int, files: Files, *, keep: int) -> Path:
     if target.exists():
         # Written before, by a run that was killed and resumed from an earlier step: the same to the bit.
         return target
-    write_folder(target, files)
+    checkpoint_files.write_folder(target, files)
     for old in step_folders(run_folder)[:-keep]:
         # Out of sight in one move, so that nobody who reads meets half of it and calls it damaged.
         with suppress(OSError):
@@ -124,11 +121,13 @@ def unfinished_state(run_folder: Path) -> dict[str, Any] | None:
 
 def _read_verified(folder: Path, only: str = "") -> Files:
     refuse_links(folder, folder.parents[1])
-    files = read_folder(folder, needed=(STATE, PARAMETERS, OPTIMISER), only=only)
+    files = checkpoint_files.read_folder(
+        folder, needed=(STATE, checkpoint_files.PARAMETERS, OPTIMISER), only=only
+    )
     # The manifest lists the others but not itself: it must be exactly what is written.
-    manifest = read_bytes(folder / MANIFEST, root=folder)
-    if to_json_bytes(parse_json(manifest, folder / MANIFEST)) != manifest:
-        raise InputError(f"{folder / MANIFEST}: not as it was written.")
+    manifest = read_bytes(folder / checkpoint_files.MANIFEST, root=folder)
+    if checkpoint_files.to_json_bytes(parse_json(manifest, folder / checkpoint_files.MANIFEST)) != manifest:
+        raise InputError(f"{folder / checkpoint_files.MANIFEST}: not as it was written.")
     return files
 
 

@@ -13,6 +13,7 @@ from headwork.models import Model
 from headwork.training.distributed import ProcessGroup
 from headwork.training.examples import Examples
 
+MOST_MISTAKES = 12
 Z_95 = 1.96  # standard errors on either side, for 95%
 
 
@@ -40,11 +41,11 @@ class Evaluation:
         rows: list[list[int]] = counts.reshape(classes, classes).tolist()
         return rows
 
-    def mistakes(self, limit: int = 12) -> list[dict[str, Any]]:
+    def mistakes(self) -> list[dict[str, Any]]:
         """Wrong predictions, the most confident first, by the names that result.json gives their parts."""
         wrong = (self.predicted != self.labels).nonzero().squeeze(-1)
         confidence = self.probabilities[wrong].amax(-1)
-        order = wrong[confidence.argsort(descending=True, stable=True)][:limit]
+        order = wrong[confidence.argsort(descending=True, stable=True)][:MOST_MISTAKES]
         return [
             {
                 "place": int(i),
@@ -74,12 +75,8 @@ class Evaluation:
 
     def summary(self) -> dict[str, Any]:
         share, count = self.accuracy, len(self.labels)
-        return {
-            "loss": self.loss,
-            "accuracy": share,
-            "count": count,
-            "interval": wilson_interval(share, count),
-        }
+        interval = wilson_interval(share, count)
+        return {"loss": self.loss, "accuracy": share, "count": count, "interval": interval}
 
 
 def wilson_interval(share: float, count: int) -> tuple[float, float]:

@@ -20,12 +20,8 @@ from headwork.errors import InputError, unknown_name
 from headwork.mechanisms.configs import TextClassifierConfig, VisionTransformerConfig
 from headwork.models import Model, TextClassifier, TextEncoder, VisionTransformer
 from headwork.models.model import build_classifier
+from headwork.training import initialisation
 from headwork.training.examples import Examples, ImageExamples, TextExamples
-from headwork.training.initialisation import (
-    convolution_unsupported_reason,
-    initialise_as_convolution,
-    set_log_ratios,
-)
 from headwork.training.recipes import RunConfig, TextRunConfig, VisionRunConfig
 from headwork.training.run_folders import DataInfo, load_data
 from headwork.training.schemas import words
@@ -56,12 +52,12 @@ class PreparedRun:
                 model = build_classifier(config)
                 if getattr(self.run, "initialisation", "random") == "convolution":
                     assert isinstance(model, VisionTransformer)
-                    initialise_as_convolution(model)
+                    initialisation.initialise_as_convolution(model)
             else:
                 model = TextClassifier.on(self.encoder, classes=config.classes, pooling=config.pooling)
                 model = TextClassifier(config, model.encoder)
         if isinstance(model, TextClassifier) and model.ngrams is not None:
-            set_log_ratios(model, self.training)
+            initialisation.set_log_ratios(model, self.training)
         return self.fit_to_run(model)
 
     def fit_to_run(self, model: Model) -> Model:
@@ -98,7 +94,11 @@ def _prepare_images(run: VisionRunConfig, data: Images, log: Log) -> PreparedRun
     info = _data_info(data, channels=data.channels, size=height, mean=data.mean, std=data.std)
     config = replace(run.model, image_size=height, channels=data.channels, classes=len(data.classes))
     run = replace(run, model=config)
-    reason = convolution_unsupported_reason(config) if isinstance(config, VisionTransformerConfig) else ""
+    reason = (
+        initialisation.convolution_unsupported_reason(config)
+        if isinstance(config, VisionTransformerConfig)
+        else ""
+    )
     if run.initialisation == "convolution" and reason:
         log(f"! the heads start at random, not as a convolution: {reason}.")
         run = replace(run, initialisation="random")
