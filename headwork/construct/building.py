@@ -18,7 +18,7 @@ from headwork.construct.copying import copy
 from headwork.construct.head_search import TOLERANCE, HeadSearch, as_softmax_weights, check_possible
 from headwork.construct.targets import TARGETS, Impossible, NotFound, check_integer, words
 from headwork.documents import Document, Item, Items
-from headwork.errors import InputError, TooLarge, check_known, unknown_name
+from headwork.errors import InputError, TooLarge, check_known
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 
@@ -53,8 +53,7 @@ def build(
     name = target.replace("_", "-")
     tolerance = None if tolerance is None else _positive(tolerance, "tolerance")
     norm, delta = _positive(norm, "norm"), _positive(delta, "delta")
-    if name not in TARGET_FUNCTIONS:
-        raise unknown_name("target", target, TARGET_FUNCTIONS)
+    check_known("target", name, TARGET_FUNCTIONS)
     for detail in details:
         check_known(f"input of {name}", detail, _inputs(name))
     width = check_integer(width, "width", 1, 1024)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from headwork.data.archives import DAMAGED_ZIP, UnreadableError, zip_member
 from headwork.data.datasets import ImageSplit
 from headwork.data.splits import words
-from headwork.data.text_files import MAX_CLASSES
+from headwork.data.text_files import MAX_CLASSES, OWN_FILES
 from headwork.errors import InputError, TooLarge, unknown_name
 from headwork.files import open_file
 
@@ -31,12 +31,8 @@ MAX_PIXELS = 30_000_000
 MAX_BYTES = 4_000_000_000  # of a whole set in memory
 SMALL_NPZ = 10_000_000  # bytes: from a smaller file no large set is unpacked
 MAX_NPY_HEADER = 10_000  # bytes of an array's header
-FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM")
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm")
-FOLDER_PARTS = {name: name for name in ("train", "validation", "test")} | dict.fromkeys(
-    ("val", "valid"), "validation"
-)
-GREY_MODES = ("1", "L", "I;16", "I;16B", "I")
+ARRAY_NAMES, FOLDER_PARTS = OWN_FILES["arrays"], OWN_FILES["folders"]
+FORMATS, SUFFIXES, GREY_MODES = OWN_FILES["images"].values()
 
 
 def idx_array(data: bytes, axes: int, name: str) -> NDArray[np.uint8]:
@@ -54,17 +50,6 @@ def idx_array(data: bytes, axes: int, name: str) -> NDArray[np.uint8]:
         raise InputError(words("idx/short", name=name, shape=sizes, count=len(data) - header))
     # A copy, because torch wants memory that may be written.
     return np.frombuffer(data, np.uint8, offset=header).reshape(shape).copy()
-
-
-ARRAY_NAMES = {
-    "train": (("train_images", "train_labels"), ("x_train", "y_train"), ("images", "labels"), ("x", "y")),
-    "validation": (
-        ("validation_images", "validation_labels"),
-        ("val_images", "val_labels"),
-        ("x_val", "y_val"),
-    ),
-    "test": (("test_images", "test_labels"), ("x_test", "y_test")),
-}
 
 
 def npz_parts(path: Path) -> tuple[tuple[str, ...], dict[str, ImageSplit]]:

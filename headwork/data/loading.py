@@ -95,10 +95,8 @@ def _load_only(
 
 # The readers of the catalog's sets check nothing: ``content`` compares the digest of each file.
 def _load_entry(entry: Entry, from_folder: str | Path | None, log: Log, **options: Any) -> Images | Texts:
-    if entry.kind == "encoder":
-        raise InputError(words("load/encoder", name=entry.name))
-    if entry.kind == "runtime":
-        raise InputError(f"{entry.name} is a runtime, not data. headwork lab --save puts it into a page.")
+    if entry.kind in ("encoder", "runtime"):
+        raise InputError(words(f"load/other/{entry.kind}", name=entry.name))
     if entry.name == "digits":
         return Images.split(entry.name, entry.classes, _load_digits(), test=0.2, **options)
     folder = fetch(entry, from_folder=from_folder, log=log)

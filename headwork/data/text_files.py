@@ -17,13 +17,12 @@ import numpy as np
 from headwork.data.datasets import TextSplit
 from headwork.data.splits import words
 from headwork.errors import InputError, TooLarge, unknown_name
-from headwork.files import read_bytes
+from headwork.files import load_package_toml, read_bytes
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 MAX_BYTES = 2_000_000_000
 MAX_CLASSES = 1000
-TEXT_NAMES = ("text", "review", "sentence", "content", "comment")
-LABEL_NAMES = ("label", "sentiment", "class", "category", "target")
+OWN_FILES = load_package_toml(__file__, "own_files.toml")
 Row = tuple[int, str, str]  # line, text, label
 
 
@@ -153,7 +152,7 @@ def _choose_columns(path: Path, header: list[str], columns: Sequence[str] | None
                 raise InputError(words("table/doubled", path=path, count=header.count(name), name=name))
         return columns[0], columns[1]
     texts, labels = (
-        [name for name in header if name.lower() in usual] for usual in (TEXT_NAMES, LABEL_NAMES)
+        [name for name in header if name.lower() in usual] for usual in OWN_FILES["columns"].values()
     )
     if len(texts) != 1 or len(labels) != 1:
         raise InputError(words("table/columns", path=path, columns=", ".join(header)))

@@ -115,21 +115,14 @@ def linear_attention(
     shapes = [rows.shape[:-2] for rows in (query, key, value)]
     leading = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
     query, key, value = (rows.expand(*leading, *rows.shape[-2:]) for rows in (query, key, value))
-    result: Tensor
+    attend: Any = fused_linear.LinearAttentionFunction.apply
+    causally: Any = fused_linear.CausalLinearAttentionFunction.apply
     if isinstance(mask, str):
-        result = fused_linear.CausalLinearAttentionFunction.apply(
-            query, key, value, features, min(chunk, key.shape[-2])
-        )  # type: ignore[no-untyped-call]
-        return result
+        return causally(query, key, value, features, min(chunk, key.shape[-2]))  # type: ignore[no-any-return]
     if mask is not None and mask.shape[-2] != 1:
-        raise InputError(
-            f"linear attention: a mask of {mask.shape[-2]} rows. The fused form takes causal, or one row "
-            "that hides keys from every query. Use the plain kernel for any other mask."
-        )
-    result = fused_linear.LinearAttentionFunction.apply(
-        query, key, value, None if mask is None else mask.mT, features
-    )  # type: ignore[no-untyped-call]
-    return result
+        raise InputError(words("attention/fused_mask", rows=mask.shape[-2]))
+    hidden = None if mask is None else mask.mT
+    return attend(query, key, value, hidden, features)  # type: ignore[no-any-return]
 
 
 def _affine(rows: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:

@@ -64,14 +64,11 @@ def shapes_of(
         optional = entry.name not in mechanism.required
         if entry.name in without or (optional and not entry.trainable and entry.name not in sizes):
             continue
-        shape = tuple(sizes[_word(entry, word, sizes)] for word in entry.axes.split())
+        # A kernel of a grouped convolution reads only the channels of its group.
+        own = {**sizes, "channel": sizes["group_channel"]} if "group_channel" in sizes else sizes
+        shape = tuple((own if entry.trainable else sizes)[word] for word in entry.axes.split())
         shapes[entry.name] = shape if entry.trainable or batch is None else (batch, *shape)
     return shapes
-
-
-def _word(entry: Input, word: str, sizes: Mapping[str, int]) -> str:
-    # A kernel of a grouped convolution reads only the channels of its group.
-    return "group_channel" if entry.trainable and word == "channel" and "group_channel" in sizes else word
 
 
 def count_rows(

@@ -22,9 +22,8 @@ from headwork.mechanisms import native
 from headwork.models import Model, from_pretrained
 from headwork.models.checkpoints import torch_model
 from headwork.training import checkpoints, run_folders
-from headwork.training.baseline import baseline
 from headwork.training.distributed import ProcessGroup, process_group
-from headwork.training.evaluation import evaluate
+from headwork.training.evaluation import baseline, evaluate
 from headwork.training.loop import DivergedError, InterruptedRunError, Trainer, TrainState, train_loop
 from headwork.training.preparation import Data, PreparedRun, prepare
 from headwork.training.progress import Progress, format_duration, quiet

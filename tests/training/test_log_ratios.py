@@ -14,7 +14,7 @@ from headwork.data import Texts, TextSplit
 from headwork.inspection.run_report import write_report
 from headwork.models import TextClassifier, TextClassifierConfig
 from headwork.models.text import ngram_rows
-from headwork.training.baseline import baseline
+from headwork.training.evaluation import baseline
 from headwork.training.examples import TextExamples
 from headwork.training.initialisation import set_log_ratios
 from headwork.training.preparation import prepare
@@ -125,6 +125,6 @@ def test_where_there_is_no_baseline_a_word_says_why(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     assert baseline(films(), lines.append) is None
     assert "scikit-learn is not installed" in lines[-1]
-    monkeypatch.setattr("headwork.training.baseline.MAX_TEXTS", 3)
+    monkeypatch.setattr("headwork.training.evaluation.MAX_TEXTS", 3)
     assert baseline(films(), lines.append) is None
     assert "more than 3 texts" in lines[-1]

@@ -24,6 +24,7 @@ import torch
 
 from headwork.errors import HeadworkError, InputError
 from headwork.files import cache_folder, open_file, read_bytes, write_atomic
+from headwork.mechanisms.parameters import words
 
 SOURCES = ("encoder_block.cpp", "panels.h")
 PANEL, MAX_TOKENS, MAX_WIDTH = 16, 1024, 1024
@@ -60,9 +61,7 @@ class Sizes(NamedTuple):
 def library(sizes: Sizes) -> ctypes.CDLL:
     """The compiled kernel; ``UnavailableError`` says why there is none."""
     if sizes.width % sizes.heads or sizes.width % PANEL or sizes.hidden % PANEL:
-        raise UnavailableError(
-            f"width {sizes.width}, hidden {sizes.hidden}: the native kernel takes multiples of {PANEL}"
-        )
+        raise UnavailableError(words("native/multiples", sizes=sizes, panel=PANEL))
     if max(sizes.tokens, sizes.width, sizes.hidden // 4) > MAX_WIDTH:
         raise UnavailableError(f"the native kernel takes at most {MAX_TOKENS} tokens of width {MAX_WIDTH}")
     vector_bytes = VECTOR_BYTES.get(torch.backends.cpu.get_cpu_capability())
