@@ -5,7 +5,7 @@ largest difference), on shapes alone (weights, FLOPs), and on exact numbers or s
 their difference must be exactly zero: with symbols that is a proof for every input of that size.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -45,13 +45,22 @@ class Side:
         return {name: value for name, value in case.items() if name in known}
 
 
-def side(*cards: Input | Step, weight_names: str = "") -> Callable[[Callable[..., Any]], Side]:
-    """A function as a side, with its cards; it is not registered as a mechanism."""
+def side(function: Callable[..., Any]) -> Side:
+    """A function as a side, with its cards of ``sides.toml``; it is not registered as a mechanism."""
+    entry = side_cards()[function.__name__]
+    inputs = [card for each in entry["inputs"] for card in _cards("inputs", Input, each)]
+    steps = {card.name: card for each in entry["steps"] for card in _cards("steps", Step, each)}
+    return Side(Mechanism.of(function, *inputs, *steps.values()), tuple(entry.get("weights", ())))
 
-    def build(function: Callable[..., Any]) -> Side:
-        return Side(Mechanism.of(function, *cards), tuple(weight_names.split()))
 
-    return build
+def _cards(part: str, kind: type, entry: str | list[Any]) -> Iterable[Any]:
+    """A card, or those of the mechanism of that name."""
+    return getattr(get_mechanism(entry), part) if isinstance(entry, str) else (kind(*entry),)
+
+
+@cache
+def side_cards() -> dict[str, Any]:
+    return load_package_toml(__file__, "sides.toml")
 
 
 def registered_side(slug: str, weight_names: str = "") -> Side:
