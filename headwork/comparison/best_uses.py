@@ -45,13 +45,9 @@ def plan(settings: Settings) -> list[Measurement]:
 
 
 def _review_measurement(family: str, seed: int, steps: int) -> Measurement:
-    config = experiment.run_config(family, seed, steps, TEXT_LEARNING_RATE) | {
-        "data": REVIEWS,
-        "wanted": TEXT_PARAMETERS,
-        "vocabulary": VOCABULARY,
-        "longest": MAX_LENGTH,
-        "tested": TEST_REVIEWS,
-    }
+    sizes = {"wanted": TEXT_PARAMETERS, "vocabulary": VOCABULARY, "longest": MAX_LENGTH}
+    config = experiment.run_config(family, seed, steps, TEXT_LEARNING_RATE)
+    config |= {"data": REVIEWS, **sizes, "tested": TEST_REVIEWS}
     run = partial(train_on_reviews, family, seed, steps=steps)
     return Measurement(f"reviews {family} seed {seed}", config, run, steps * 0.1)
 

@@ -151,14 +151,9 @@ def train_on_gap(family: str, gap: int, seed: int, *, steps: int, parameters: in
     batches = (sequences(gap, experiment.BATCH_SIZE, train_rng) for _ in range(steps))
     norms_before = gradient_norms(model, gap, seed)
     experiment.train(model, (((tokens,), first) for tokens, first in batches), *keys, steps=steps)
-    return {
-        "accuracy": experiment.evaluate(
-            model, experiment.in_batches(*sequences(gap, TEST_SEQUENCES, test_rng))
-        ),
-        "parameters": parameter_count(model),
-        "before": norms_before,
-        "after": gradient_norms(model, gap, seed),
-    }
+    test_batches = experiment.in_batches(*sequences(gap, TEST_SEQUENCES, test_rng))
+    result = {"accuracy": experiment.evaluate(model, test_batches), "parameters": parameter_count(model)}
+    return result | {"before": norms_before, "after": gradient_norms(model, gap, seed)}
 
 
 def gradient_norms(model: LastTokenClassifier, gap: int, seed: int) -> list[float]:

@@ -144,15 +144,9 @@ def report(settings: Settings, results: Results) -> Section:
     lines = {name: (same["lengths"], values) for name, values in ratios.items()}
     figure = size_plot(lines, **words("parallelism/plot", **sizes))
     section.plots.append(Figure(figure, **words("parallelism/figure")))
-    section.numbers = {
-        "chain": {
-            name: {"fixed": float(chain.coefficient()), "each token": _slope(chain)}
-            for name, chain in chains.items()
-        },
-        "time a token": per_token,
-        "time a FLOP": per_flop,
-        "speed-up": speedups if count > 1 else {},
-    }
+    terms = {name: {"fixed": float(c.coefficient()), "each token": _slope(c)} for name, c in chains.items()}
+    section.numbers = {"chain": terms, "time a token": per_token, "time a FLOP": per_flop}
+    section.numbers["speed-up"] = speedups if count > 1 else {}
     return section
 
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -131,14 +132,8 @@ class HeadSearch:
         if sharpened_by_beta:
             return scored
         none, divided = np.zeros_like(scored.beta_scores), lambda beta: (W_q / beta, W_k)
-        return replace(
-            scored,
-            beta_scores=none,
-            fixed_scores=scored.beta_scores,
-            magnitude=none,
-            fixed_magnitude=scored.magnitude,
-            projections_at=divided,
-        )
+        fixed: dict[str, Any] = {"fixed_scores": scored.beta_scores, "fixed_magnitude": scored.magnitude}
+        return replace(scored, beta_scores=none, magnitude=none, projections_at=divided, **fixed)
 
     def _basis(self, cutoff: float) -> fitting.Basis | None:
         rows = self.target.query_positions

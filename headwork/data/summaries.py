@@ -19,20 +19,14 @@ BARS = 12
 
 def catalog_table() -> Table:
     """The data sets and encoders of the catalog, and whether they are in the cache."""
-    rows = [
-        (
-            entry.name,
-            entry.kind,
-            entry.about,
-            f"{entry.size / 1e6:.0f} MB" if entry.variants else "",
-            ("cached" if cached_variant(entry) else "not yet") if entry.variants else "embedded",
-            entry.licence,
-            entry.source,
-        )
-        for entry in CATALOG.values()
-    ]
-    entry = words("catalog", folder=cache_folder())
-    return Table(entry["title"], tuple(entry["columns"]), rows, entry["notes"])
+    rows = []
+    for entry in CATALOG.values():
+        size, here = "", "embedded"
+        if entry.variants:
+            size, here = f"{entry.size / 1e6:.0f} MB", "cached" if cached_variant(entry) else "not yet"
+        rows.append((entry.name, entry.kind, entry.about, size, here, entry.licence, entry.source))
+    about = words("catalog", folder=cache_folder())
+    return Table(about["title"], tuple(about["columns"]), rows, about["notes"])
 
 
 def summary(data: Images | Texts) -> Table:
@@ -69,14 +63,10 @@ def length_table(data: Texts) -> Table:
     most = int(np.percentile(lengths, 99))
     edges = np.unique(np.linspace(0, most + 1, BARS + 1).astype(int))
     counts = np.histogram(np.minimum(lengths, most), edges)[0]
-    rows = [
-        (
-            f"{low} to {high - 1}" + ("" if high <= most else " and more"),
-            int(count),
-            "#" * round(40 * count / counts.max()),
-        )
-        for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True)
-    ]
+    rows = []
+    for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
+        label = f"{low} to {high - 1}" + ("" if high <= most else " and more")
+        rows.append((label, int(count), "#" * round(40 * count / counts.max())))
     middle, long = np.percentile(lengths, (50, 90))
     note = f"median {middle:.0f} words, 90th percentile {long:.0f}, maximum {lengths.max():,}"
     return Table("Words per training text", ("words", "texts", ""), rows, [note])

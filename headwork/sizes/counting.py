@@ -100,15 +100,9 @@ def count_rows(
 
     def note(path: str, value: Any, /) -> Any:
         step = mechanism.step(path)
-        rows.append(
-            Row(
-                name=path,
-                shape=value.shape,
-                axes=axis_words(step.axes, value.shape),
-                formula=formula_for(step, columns=columns, convention=applied, missing=missing),
-                **work.pop_counts(),
-            )
-        )
+        axes = axis_words(step.axes, value.shape)
+        formula = formula_for(step, columns=columns, convention=applied, missing=missing)
+        rows.append(Row(name=path, shape=value.shape, axes=axes, formula=formula, **work.pop_counts()))
         return value
 
     with size_limit(mechanism.slug):

@@ -188,7 +188,7 @@ def _finish(trainer: Trainer, state: TrainState, folder: Path, log: Log) -> Resu
     if isinstance(data, Texts):
         for mistake in mistakes:
             mistake["text"] = str(data.test.texts[mistake["place"]])[:MAX_CHARACTERS]
-    record = {
+    record: dict[str, Any] = {
         "test": evaluation.summary(),
         "validation": [line for line in state.metrics if line.get("ended")][-1].get("validation"),
         "steps": state.step,
@@ -200,9 +200,8 @@ def _finish(trainer: Trainer, state: TrainState, folder: Path, log: Log) -> Resu
         "mistakes": mistakes,
         "calibration": evaluation.calibration(),
     }
-    baseline_result = baseline(data, log) if isinstance(data, Texts) else None
-    if baseline_result is not None:
-        record["baseline"] = baseline_result
+    if isinstance(data, Texts) and (beaten := baseline(data, log)) is not None:
+        record["baseline"] = beaten
     files, result = {**_start_files(prepared), METRICS: _metrics_lines(state)}, to_json_bytes(record)
     # The result last: with it the run is finished, and all that the manifest lists is there.
     listed = manifest({**files, RESULT: result})
@@ -210,8 +209,8 @@ def _finish(trainer: Trainer, state: TrainState, folder: Path, log: Log) -> Resu
         write_atomic(folder / name, content)
     about = {"accuracy": evaluation.accuracy, "count": len(evaluation.labels), "steps": state.step}
     log(words("run/finished", duration=format_duration(state.seconds), **about))
-    if baseline_result is not None:
-        log(f"{baseline_result['name']}, on the same texts: {baseline_result['accuracy']:.2%}")
+    if beaten := record.get("baseline"):
+        log(f"{beaten['name']}, on the same texts: {beaten['accuracy']:.2%}")
     return Result(folder, record, state.metrics, data)
 
 

@@ -8,7 +8,7 @@ where a machine or a size has no native kernel, that is said once. Like every tw
 import ctypes
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, partial
 from typing import Any, ClassVar, Literal
@@ -31,7 +31,7 @@ REALS: dict[torch.dtype, Literal["float", "double"]] = {torch.float32: "float", 
 
 def encoder_layer(tokens: Tensor, parameters: EncoderLayerParameters, **options: Any) -> Tensor:
     """The twin of ``mechanisms.encoder_layer``, or the fused kernels where it does not fit."""
-    sizes = _sizes(tokens, parameters, **options)
+    sizes = _sizes(tokens, parameters, options)
     if sizes is None or not is_available(*sizes):
         fused: Tensor = layers.encoder_layer(tokens, parameters, **options)
         return fused
@@ -54,35 +54,18 @@ def _weights(p: EncoderLayerParameters) -> list[Tensor]:
     return [getattr(node, entry.name) for node in nodes for entry in fields(node)]
 
 
-def _sizes(
-    tokens: Tensor,
-    parameters: EncoderLayerParameters,
-    *,
-    heads: int,
-    normalisation: str,
-    activation: Literal["relu", "gelu"],
-    kernels: FusedKernels,
-    mask: Any = None,
-    output_tokens: int | None = None,
-    **rest: Any,
-) -> Sizes | None:
+def _sizes(tokens: Tensor, parameters: EncoderLayerParameters, options: Mapping[str, Any]) -> Sizes | None:
     """The sizes for which to compile, or None where only the fused kernels will do."""
-    weights = _weights(parameters)
-    fits = all(
-        each is not None and (each.dtype, each.device) == (tokens.dtype, tokens.device) for each in weights
-    )
-    plain = (
-        mask is None
-        and normalisation == "pre"
-        and kernels.attention_kind == "softmax"
-        and kernels.drop is no_dropout
-    )
-    if not (plain and fits and tokens.dim() == 3 and tokens.device.type == "cpu" and tokens.dtype in REALS):
-        return None
-    if torch.compiler.is_exporting():  # an exported graph goes to other programs
+    weights, kernels, kind = _weights(parameters), options["kernels"], (tokens.dtype, tokens.device)
+    fits = all(each is not None and (each.dtype, each.device) == kind for each in weights)
+    fits = fits and tokens.dim() == 3 and tokens.device.type == "cpu" and tokens.dtype in REALS
+    plain = options.get("mask") is None and options["normalisation"] == "pre"
+    plain = plain and kernels.attention_kind == "softmax" and kernels.drop is no_dropout
+    if not (plain and fits) or torch.compiler.is_exporting():  # an exported graph goes to other programs
         return None
     count = tokens.shape[1]
-    return _sizes_of(weights, count, output_tokens or count, heads, activation)
+    outputs = options.get("output_tokens") or count
+    return _sizes_of(weights, count, outputs, options["heads"], options["activation"])
 
 
 def _sizes_of(weights: Sequence[Tensor], tokens: int, outputs: int, heads: int, activation: Any) -> Sizes:
@@ -124,7 +107,7 @@ def is_faster(config: VisionTransformerConfig) -> bool:
     names = ("heads", "normalisation", "activation", "epsilon")
     options = {name: getattr(config, name) for name in names}
     options["kernels"] = FUSED.with_attention(config.attention)
-    sizes = _sizes(rows, block, **options)
+    sizes = _sizes(rows, block, options)
     if sizes is None or config.dropout or not is_available(*sizes):
         return False
     candidates = [partial(each, rows, block, **options) for each in (encoder_layer, layers.encoder_layer)]
