@@ -35,7 +35,7 @@ def named_values(sentence: str) -> set[str]:
 
 def calls(room: Path) -> Iterator[tuple[str, ast.Call]]:
     """Where something is said: a pattern of the paths that are meant, and the call."""
-    for module in room.glob("*.py"):
+    for module in room.rglob("*.py"):
         for node in ast.walk(ast.parse(module.read_text())):
             if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in ("words", "table"):
                 continue

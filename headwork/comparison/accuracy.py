@@ -11,16 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from headwork.comparison.section import (
-    add_legend,
-    clauses,
-    dodge_factor,
-    draw_line,
-    join_names,
-    new_panel,
-    set_ticks,
-    words,
-)
+from headwork.comparison import section
+from headwork.comparison.section import words
 from headwork.training.evaluation import Z_95, wilson_interval
 
 MARGINS_APART = 1.5
@@ -91,12 +83,12 @@ def leaders_sentence(accuracies: Mapping[str, Accuracy]) -> str:
         ", ".join(f"{accuracies[name].value:.1%}" for name in names) for names in (leaders, behind)
     )
     if len(leaders) > 1 and not behind:
-        return f"there is no measurable difference between {join_names(leaders)} ({values})"
+        return f"there is no measurable difference between {section.join_names(leaders)} ({values})"
     if not behind:
         return f"{best} has {values}"
-    tied = f"{join_names(leaders)} lead ({values}: no measurable difference)"
+    tied = f"{section.join_names(leaders)} lead ({values}: no measurable difference)"
     leading = tied if len(leaders) > 1 else f"{best} leads ({values})"
-    return f"{leading}, ahead of {join_names(behind)} ({values_behind})"
+    return f"{leading}, ahead of {section.join_names(behind)} ({values_behind})"
 
 
 def changes_sentence(before: Mapping[str, Accuracy], after: Mapping[str, Accuracy]) -> str:
@@ -112,7 +104,7 @@ def changes_sentence(before: Mapping[str, Accuracy], after: Mapping[str, Accurac
         change = f"accuracy {'rises' if gain > 0 else 'drops'}"
         change = change if accuracy.differs_from(after[name]) else "there is no measurable change"
         changes[name] = (change, f"{100 * gain:+.1f} points")
-    return clauses(changes)
+    return section.clauses(changes)
 
 
 def all_accuracies(by_size: BySize) -> list[Accuracy]:
@@ -133,17 +125,17 @@ def values_by_size(by_size: BySize) -> dict[str, dict[str, float]]:
 
 def plot_by_size(by_size: BySize, chance: float, title: str, xlabel: str) -> tuple[Any, Any, str]:
     """A figure of accuracy against size with its axes, and a sentence on the margins for its caption."""
-    figure, axes = new_panel(title, xlabel, "accuracy in %", log="x")
+    figure, axes = section.new_panel(title, xlabel, "accuracy in %", log="x")
     style = {"color": "#777777", "linewidth": 1, "linestyle": (0, (2, 3))}
     axes.axhline(100 * chance, label=f"chance, {chance:.0%}", **style)
     names = list(next(iter(by_size.values())))
     for index, name in enumerate(names):
-        x = [size * dodge_factor(index, len(names)) for size in by_size]
-        draw_line(
+        x = [size * section.dodge_factor(index, len(names)) for size in by_size]
+        section.draw_line(
             axes, name, (x, [100 * accuracy.value for accuracy in family_by_size(by_size, name).values()])
         )
-    set_ticks(axes, list(by_size))
+    section.set_ticks(axes, list(by_size))
     axes.set_ylim(0, 104)
-    add_legend(figure)
+    section.add_legend(figure)
     margin = max(accuracy.margin for accuracy in all_accuracies(by_size))
     return figure, axes, f"95% margins are at most {100 * margin:.1f} points."

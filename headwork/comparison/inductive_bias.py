@@ -152,14 +152,10 @@ def train_on_images(
 
     error_before = error()
     experiment.train(model, (((images[index],), labels[index]) for index in chosen), *keys, steps=steps)
-    return {
-        "accuracy": accuracy(test_images),
-        "tested": len(test_labels),
-        "parameters": model.parameter_count,
-        "error before": error_before,
-        "error after": error(),
-        "shifted": accuracy(test_images.roll(task.margin, -2)),
-    }
+    sizes = {"tested": len(test_labels), "parameters": model.parameter_count}
+    errors = {"error before": error_before, "error after": error()}
+    lower = accuracy(test_images.roll(task.margin, -2))
+    return {"accuracy": accuracy(test_images), **sizes, **errors, "shifted": lower}
 
 
 def features(model: Model, images: Tensor) -> Tensor:

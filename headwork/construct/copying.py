@@ -57,25 +57,12 @@ def copy(*, tolerance: float, tokens: Any = None) -> Construction:
     norm = norm or 1.0
     while error_at(norm) > tolerance:
         norm = math.nextafter(norm, math.inf)
-    matrices: dict[str, Any] = {name: [np.eye(width)] for name in MATRICES}
-    result = Construction(
-        True,
-        title,
-        n,
-        **matrices,
-        positions=np.zeros((n, 0)),
-        beta=1.0,
-        beta_exact="1",
-        beta_why=words("beta/copy"),
-        norm=norm,
-        norm_exact=norm_exact,
-        tolerance=tolerance,
-        bound=error_at(norm),
-        rounding=rounding,
-        worst_content=norm * rows,
-        matrix=np.eye(n),
-        relative=True,
-        remarks=tuple(words("copy/remarks")),
-    )
+    arrays: dict[str, Any] = {name: [np.eye(width)] for name in MATRICES}
+    arrays |= {"positions": np.zeros((n, 0)), "worst_content": norm * rows, "matrix": np.eye(n)}
+    numbers: dict[str, Any] = {"norm": norm, "norm_exact": norm_exact, "tolerance": tolerance}
+    numbers |= {"bound": error_at(norm), "rounding": rounding, "relative": True}
+    beta: dict[str, Any] = {"beta": 1.0, "beta_exact": "1", "beta_why": words("beta/copy")}
+    remarks = tuple(words("copy/remarks"))
+    result = Construction(True, title, n, **arrays, **numbers, **beta, remarks=remarks)
     measured = result.error(result.worst_content)
     return replace(result, measured=measured, measured_random=measured)

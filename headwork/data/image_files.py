@@ -72,12 +72,10 @@ def npz_parts(path: Path) -> tuple[tuple[str, ...], dict[str, ImageSplit]]:
     if unpacked > min(most, MAX_BYTES) or rows > max_rows:
         raise TooLarge(words("npz/bomb", path=path, unpacked=unpacked, size=size))
     arrays = {name: _npy_array(path, name, *headers[name]) for name in names}
-    parts = {
-        part: ImageSplit(
-            to_uint8(arrays[images], f"{path}: {images}"), _as_labels(arrays[labels], f"{path}: {labels}")
-        )
-        for part, (images, labels) in used.items()
-    }
+    parts = {}
+    for part, (images, labels) in used.items():
+        pixels = to_uint8(arrays[images], f"{path}: {images}")
+        parts[part] = ImageSplit(pixels, _as_labels(arrays[labels], f"{path}: {labels}"))
     sizes = {part: split.images.shape[1:] for part, split in parts.items()}
     if len(set(sizes.values())) > 1:
         raise InputError(f"{path}: the parts have images of different sizes: {sizes}.")

@@ -213,12 +213,8 @@ def _load_own_images(
 def _load_own_texts(path: Path, columns: Sequence[str] | None, **options: Any) -> Texts:
     files = {"train": path}
     if path.is_dir():
-        files = {
-            part: path / f"{part}{suffix}"
-            for suffix in SUFFIXES
-            for part in ("train", "validation", "test")
-            if (path / f"{part}{suffix}").exists()
-        }
+        named = [path / f"{part}{suffix}" for suffix in SUFFIXES for part in ("train", "validation", "test")]
+        files = {file.stem: file for file in named if file.exists()}
     rows = {part: labelled_rows(file, columns) for part, file in files.items()}
     classes = class_names(rows["train"], files["train"])
     if len(classes) < 2:

@@ -68,14 +68,9 @@ def model(slug: str, specs: Any, steps: Any, *inputs: Input, **more: Any) -> Cal
     def register(function: Any) -> Any:
         name, config_class = function.__name__.title().replace("_", ""), function.__annotations__["config"]
         check = {IMAGES: check_images, VECTORS: check_vectors}.get(inputs[0], check_tokens)
-        entries: dict[str, Any] = {
-            "slug": slug,
-            "config_class": config_class,
-            "inputs": inputs,
-            "check": check,
-        }
-        entries |= more
-        definition = Definition(name=name, function=function, specs=specs, steps=steps, **entries)
+        rest: dict[str, Any] = {"slug": slug, "inputs": inputs, "check": check, **more}
+        kind: dict[str, Any] = {"config_class": config_class, "specs": specs, "steps": steps}
+        definition = Definition(name=name, function=function, **kind, **rest)
         DEFINITIONS[name] = definition
         return function
 
@@ -122,13 +117,7 @@ def classifier_config(task: Modality, architecture: str, **fields: Any) -> Confi
 
 # --- inputs that fit --------------------------------------------------------------------------------
 def check_tokens(
-    name: str,
-    config: Any,
-    tokens: Tensor,
-    mask: Tensor = None,
-    types: Tensor = None,
-    *,
-    check_values: bool = True,
+    name: str, config: Any, tokens: Tensor, mask: Tensor = None, *others: Tensor, check_values: bool = True
 ) -> None:
     """Whole numbers, batch x token, inside the vocabulary; a mask of that shape leaves each row a token."""
 

@@ -122,13 +122,8 @@ def _torch_module(model: Encoder | Decoder) -> nn.Module:
     config = model.config
     if config.attention != "softmax":
         raise InputError("to_torch: torch's transformer has softmax attention only, not linear.")
-    options: Any = {
-        "dropout": config.dropout,
-        "activation": config.activation,
-        "layer_norm_eps": config.epsilon,
-        "batch_first": True,
-        "norm_first": config.normalisation == "pre",
-    }
+    options: Any = {"batch_first": True, "norm_first": config.normalisation == "pre"}
+    options |= {"dropout": config.dropout, "activation": config.activation, "layer_norm_eps": config.epsilon}
     sizes = (config.width, config.heads, config.hidden)
     last = nn.LayerNorm(config.width, config.epsilon) if config.ends_normalised else None
     if isinstance(model, Decoder):
@@ -148,14 +143,8 @@ def _torch_config(module: nn.Module) -> TransformerConfig:
     ]
     if not names or getattr(layer.activation, "approximate", "none") != "none":
         raise InputError(words("torch/activation", activation=layer.activation))
-    return TransformerConfig(
-        width=layer.self_attn.embed_dim,
-        hidden=layer.linear1.out_features,
-        heads=layer.self_attn.num_heads,
-        depth=len(module.layers),
-        normalisation="pre" if layer.norm_first else "post",
-        final_normalisation=module.norm is not None,
-        activation=names[0],  # type: ignore[arg-type]
-        dropout=layer.dropout1.p,
-        epsilon=layer.norm1.eps,
-    )
+    sizes = {"width": layer.self_attn.embed_dim, "heads": layer.self_attn.num_heads}
+    sizes |= {"hidden": layer.linear1.out_features, "depth": len(module.layers)}
+    placement: Any = {"normalisation": "pre" if layer.norm_first else "post", "activation": names[0]}
+    placement |= {"final_normalisation": module.norm is not None}
+    return TransformerConfig(**sizes, **placement, dropout=layer.dropout1.p, epsilon=layer.norm1.eps)

@@ -118,13 +118,9 @@ def model_ledger(definition: Definition, config: Any, shapes: Mapping[str, Any])
     given = {name: shape for name, shape in shapes.items() if isinstance(shape, tuple)}
     inputs = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in given.items())
     slug = definition.function.__name__.replace("_", "-")
-    return Ledger(
-        title=f"{slug}: {inputs}",
-        rows=rows,
-        facts={"parameters": total.parameters or 0, "FLOPs": total.flops or 0},
-        notes=(words("model/flops"),),
-        summed=True,
-    )
+    facts: dict[str, Any] = {"parameters": total.parameters or 0, "FLOPs": total.flops or 0}
+    notes = (words("model/flops"),)
+    return Ledger(title=f"{slug}: {inputs}", rows=rows, facts=facts, notes=notes, summed=True)
 
 
 # --- the transformer and the vision transformer -------------------------------------------------------

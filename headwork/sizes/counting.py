@@ -214,18 +214,10 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
     products, others = total.multiply_adds, total.other_operations
     if not isinstance(products, Polynomial) or not isinstance(others, Polynomial):
         raise InputError(f"growth: {chosen.slug} notes no steps that could be counted.")
-    return Ledger(
-        title=f"growth of {chosen.slug}",
-        rows=rows,
-        facts={
-            "multiply-adds": products,
-            "FLOPs": 2 * products,
-            "other operations": others,
-            "order": f"O({(products + others).order()})",
-        },
-        notes=tuple(_notes(chosen, names, products, heads, hidden, depthwise)),
-        summed=True,
-    )
+    facts: dict[str, Any] = {"multiply-adds": products, "FLOPs": 2 * products, "other operations": others}
+    facts["order"] = f"O({(products + others).order()})"
+    notes = tuple(_notes(chosen, names, products, heads, hidden, depthwise))
+    return Ledger(title=f"growth of {chosen.slug}", rows=rows, facts=facts, notes=notes, summed=True)
 
 
 def _sizes_of(mechanism: Mechanism) -> list[str]:

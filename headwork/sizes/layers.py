@@ -134,24 +134,22 @@ def convolution(
     numbers_in, numbers_out = prod(source.shape or ()), prod(last)
     local, dense = prod(last) * prod(shape[1:]), numbers_in * numbers_out
     work, matrix = output.multiply_adds, f"a matrix {numbers_out:,} x {numbers_in:,}"
-    forms = (
+    columns = ("name", "weights", "biases", "multiply_adds", "about")
+    forms: Any = (
         ("as a convolution", kernel_row.weights, bias.biases, work, "one kernel for all positions"),
         ("locally connected", local, numbers_out, work, "a kernel of its own at each position"),
         ("as a dense layer", dense, numbers_out, dense, matrix),
     )
+    about = f"kernel {' x '.join(map(str, kernels))}, stride {stride}, padding {padding}"
+    about += f", {groups} groups" if groups > 1 else ""
     return Ledger(
-        title=f"{slug}: {channels} x {' x '.join(map(str, lengths))}, filters {filters}, kernel "
-        f"{' x '.join(map(str, kernels))}, stride {stride}, padding {padding}"
-        + (f", {groups} groups" if groups > 1 else ""),
+        title=f"{slug}: {channels} x {' x '.join(map(str, lengths))}, filters {filters}, {about}",
         rows=(
             Row(name="input", shape=source.shape, axes=source.axes),
             Row(name="filter", shape=shape[1:], axes=kernel_row.axes.partition(" ")[2], about="one of them"),
             Row(name="filters", shape=shape, axes=kernel_row.axes, about="all of them"),
             Row(name="output", shape=last, axes=output.axes),
-            *(
-                Row(name=name, weights=weights, biases=biases, multiply_adds=multiply_adds, about=about)
-                for name, weights, biases, multiply_adds, about in forms
-            ),
+            *(Row(**dict(zip(columns, form, strict=True))) for form in forms),
         ),
         facts={
             "numbers in": numbers_in,
@@ -307,11 +305,11 @@ def attention_ledger(
     counted = count_rows(slug, sizes, batch=batch, columns=columns, **options)
     rows = [_describe(row, columns) for row in counted]
     notes = {"biases": biases, "no_biases": heads is not None and not biases, "columns": columns}
-    per_head = f", {heads} heads of {width // heads}" if heads else ""
+    about = f", {heads} heads of {width // heads}" if heads else ""
+    about += f" attending to {memory}" if memory else ""
+    about += ", tokens as columns" if columns else ""
     return Ledger(
-        title=f"{slug}: {tokens} tokens of width {width}{per_head}"
-        + (f" attending to {memory}" if memory else "")
-        + (", tokens as columns" if columns else ""),
+        title=f"{slug}: {tokens} tokens of width {width}{about}",
         rows=tuple(rows),
         facts={
             **({} if heads is None else {"heads": heads, "width of a head": width // heads}),

@@ -127,14 +127,10 @@ class Trainer:
 
     def save(self, folder: Path, state: TrainState) -> None:
         """Write the checkpoint of a step into the folder of the run."""
-        content = {
-            **vars(state),
-            "config": json.loads(run_to_json(self.run)),
-            "facts": asdict(self.prepared.info),
-            "processes": self.processes.world_size,
-            "threads": torch.get_num_threads(),
-            "torch": torch.__version__,
-        }
+        config, facts = json.loads(run_to_json(self.run)), asdict(self.prepared.info)
+        content = {**vars(state), "config": config, "facts": facts}
+        content |= {"processes": self.processes.world_size, "threads": torch.get_num_threads()}
+        content["torch"] = torch.__version__
         files = checkpoints.build_checkpoint(content, self.model, self.optimiser)
         checkpoints.save(folder, state.step, files, keep=self.run.keep_checkpoints)
 

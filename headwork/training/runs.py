@@ -22,6 +22,7 @@ from headwork.mechanisms import native
 from headwork.models import Model, from_pretrained
 from headwork.models.checkpoints import torch_model
 from headwork.training import checkpoints, run_folders
+from headwork.training.checkpoints import Files
 from headwork.training.distributed import ProcessGroup, process_group
 from headwork.training.evaluation import baseline, evaluate
 from headwork.training.loop import DivergedError, InterruptedRunError, Trainer, TrainState, train_loop
@@ -113,11 +114,7 @@ def _choose_backend(prepared: PreparedRun, processes: ProcessGroup) -> PreparedR
 
 
 def run_to_end(
-    prepared: PreparedRun,
-    folder: Path,
-    processes: ProcessGroup,
-    log: Log,
-    files: checkpoints.Files | None = None,
+    prepared: PreparedRun, folder: Path, processes: ProcessGroup, log: Log, files: Files | None = None
 ) -> Result:
     """Train from the beginning, or from the files of a checkpoint, and write the result."""
     run: Any = prepared.run
@@ -188,18 +185,12 @@ def _finish(trainer: Trainer, state: TrainState, folder: Path, log: Log) -> Resu
     if isinstance(data, Texts):
         for mistake in mistakes:
             mistake["text"] = str(data.test.texts[mistake["place"]])[:MAX_CHARACTERS]
-    record: dict[str, Any] = {
-        "test": evaluation.summary(),
-        "validation": [line for line in state.metrics if line.get("ended")][-1].get("validation"),
-        "steps": state.step,
-        "seconds": round(state.seconds, 1),
-        "parameters": model.parameter_count,
-        "threads": torch.get_num_threads(),
-        "processes": trainer.processes.world_size,
-        "confusion": evaluation.confusion,
-        "mistakes": mistakes,
-        "calibration": evaluation.calibration(),
-    }
+    ended = [line for line in state.metrics if line.get("ended")][-1]
+    record: dict[str, Any] = {"test": evaluation.summary(), "validation": ended.get("validation")}
+    record |= {"steps": state.step, "seconds": round(state.seconds, 1), "parameters": model.parameter_count}
+    record |= {"threads": torch.get_num_threads(), "processes": trainer.processes.world_size}
+    record |= {"confusion": evaluation.confusion, "mistakes": mistakes}
+    record["calibration"] = evaluation.calibration()
     if isinstance(data, Texts) and (beaten := baseline(data, log)) is not None:
         record["baseline"] = beaten
     files, result = {**_start_files(prepared), METRICS: _metrics_lines(state)}, to_json_bytes(record)
