@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from headwork.construct import EQUIVALENCES, equal
-from headwork.construct.equivalence import difference, exact_inputs, is_proved, is_zero, side
+from headwork.construct.equivalence import Side, difference, exact_inputs, is_proved, is_zero
 from headwork.errors import InputError
-from headwork.note import silent
+from headwork.note import Mechanism, silent
 
 COUNT = 14
 
@@ -51,7 +51,7 @@ def test_a_side_that_is_wrong_is_found(name):
         return output + output / 10**9
 
     spoiled.__signature__ = inspect.signature(right.mechanism.function)
-    bad = replace(pair, right=side(*right.mechanism.inputs)(spoiled))
+    bad = replace(pair, right=Side(Mechanism.of(spoiled, *right.mechanism.inputs)))
     case = pair.sample(np.random.default_rng(3))
     assert difference(bad, case) > 1e-12
     assert not is_proved(bad)
