@@ -16,6 +16,7 @@ What a section names stands in that order. What is missing or cannot be read is 
 """
 
 import base64
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,7 @@ SYNTAXES = {".tex": "latex", ".md": "markdown", ".txt": "markdown"}
 MAX_NOTEBOOK, MAX_CELLS = 50_000_000, 500  # bytes with its pictures; cells
 MAX_LINES, MAX_FORMULAS, MAX_PIXELS = 60, 5_000, 100_000_000  # a cell prints; in a text; of all pictures
 NO_ATTRIBUTES: list[Any] = ["", [], []]
+MAX_PARTS, MAX_ANSWER, MAX_DEPTH = 300, 300_000, 100  # of a hand-in; bytes of a text; brackets of a formula
 # Skipped by pandoc, and nothing is lost: layout, and the frame of an environment whose contents stay.
 LAYOUT = re.compile(
     r"\\(?:begin|end)\{\w+\*?\}|\\(?:[vh]space\*?|set\w+|page\w*|this\w+|new\w+|clear\w+|maketitle|no\w+"
@@ -67,6 +69,7 @@ class HandIn(Renderable):
     formulas: list[str] = field(default_factory=list)  # the student's own
     location: str = ""
     pixels: int = 0
+    parts: int = 0
 
     def document(self) -> Document:
         return Document(self.title, tuple(self.blocks), about=self.byline)
@@ -88,6 +91,9 @@ class HandIn(Renderable):
         for name, value in section.items():
             for part in value if isinstance(value, list) else [value]:
                 before = self.location
+                self.parts += 1
+                if self.parts > MAX_PARTS:
+                    raise TooLarge(f"{self.location}: more than {MAX_PARTS} parts in all.")
                 try:
                     self.location += "" if name == "text" else f", {part}"
                     self.blocks += getattr(self, f"_add_{name}")(str(part))
@@ -118,7 +124,9 @@ class HandIn(Renderable):
         syntax = SYNTAXES.get(Path(name).suffix.lower())
         if syntax is None:
             raise unknown_name("kind of file", name, SYNTAXES)
-        yield from self._add_text(read_text(self.folder / name, root=self.folder), syntax)
+        yield from self._add_text(
+            read_text(self.folder / name, max_bytes=MAX_ANSWER, root=self.folder), syntax
+        )
 
     def _add_problems(self, slug: str) -> Iterator[Block]:
         problem = find(slug)
@@ -172,10 +180,13 @@ class HandIn(Renderable):
         if len(formulas) > MAX_FORMULAS:
             raise InputError(f"{len(formulas):,} formulas; at most {MAX_FORMULAS:,} are set.")
         written, unreadable = latex_to_typst(formulas)
-        if not _can_typeset("\n\n".join(written)):
-            unreadable += [
-                latex for latex, one in zip(formulas, written, strict=True) if not _can_typeset(one)
-            ]
+        pairs = list(zip(formulas, written, strict=True))
+        unreadable += [
+            pair[0] for pair in pairs if max(map(_depth, pair)) > MAX_DEPTH
+        ]  # would end the process
+        pairs = [(latex, one) for latex, one in pairs if latex not in unreadable]
+        if not _can_typeset("\n\n".join(one for _, one in pairs)):
+            unreadable += [latex for latex, one in pairs if not _can_typeset(one)]
         for latex in unreadable:
             start = text.find(latex.split("\n")[-1 if "\n" not in latex else 1].strip()[:40])
             line = f"line {text.count(chr(10), 0, start) + 1}: " if start >= 0 else ""
@@ -254,6 +265,11 @@ class HandIn(Renderable):
         if len(lines) > MAX_LINES:
             lines[MAX_LINES:] = [f"... and {len(lines) - MAX_LINES} more lines"]
         return [_code("\n".join(lines))] if lines else []
+
+
+def _depth(formula: str) -> int:
+    """How deep brackets stand inside each other, at most."""
+    return max(itertools.accumulate((sign in "([{") - (sign in ")]}") for sign in formula), default=0)
 
 
 def _can_typeset(source: str) -> bool:

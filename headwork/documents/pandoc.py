@@ -5,6 +5,7 @@ lists and dictionaries, ``{"t": "Para", "c": [...]}``; what it could not read is
 """
 
 import base64
+import itertools
 import json
 import os
 import re
@@ -20,6 +21,7 @@ SECONDS, HEAP_OVERFLOW = 300, 251  # by the clock; what pandoc ends with
 USER_LIMITS, OWN_LIMITS = (4, "250M"), (60, "2000M")  # processor time and memory, by whose text it is
 # Markdown in which nothing is raw: no HTML, no LaTeX but formulas.
 READERS = {"latex": "latex", "markdown": "markdown-raw_html-raw_tex-raw_attribute-yaml_metadata_block"}
+MAX_DEPTH = 150  # of a tree: a list in a list adds four
 SEPARATOR = "\u2063split\u2063"
 
 
@@ -49,6 +51,9 @@ def convert(text: str, reader: str, writer: str, *options: str) -> tuple[str, li
 def read_tree(text: str, syntax: str) -> tuple[Tree, list[str]]:
     """The tree of a text in LaTeX or Markdown."""
     written, messages = convert(text, READERS.get(syntax, syntax), "json")
+    brackets = re.sub(r'"(?:[^"\\]|\\.)*+"|[^][{}]', "", written)
+    if max(itertools.accumulate((sign in "[{") - (sign in "]}") for sign in brackets)) > MAX_DEPTH:
+        raise InputError("its lists or quotes stand too deep inside each other.")
     return json.loads(written)["blocks"], messages
 
 

@@ -389,6 +389,28 @@ def test_a_picture_that_would_take_all_memory_or_time_is_refused(name, write, tm
     assert time.process_time() - began < 5
 
 
+def test_a_formula_too_deep_to_be_set_is_told_and_does_not_end_the_process(write):
+    deep = "\\frac{1}{" * 2_000 + "1" + "}" * 2_000
+    (complaint,) = read_handin(write([f"title = 'Q'\ntext = 'We have ${deep}$.'"])).complaints
+    assert "cannot be read" in complaint
+
+
+@pytest.mark.parametrize("text", [">" * 150 + " a", "".join(" " * (2 * n) + "- a\n" for n in range(150))])
+def test_lists_and_quotes_too_deep_to_be_set_are_told(text, write, tmp_path):
+    (tmp_path / "deep.md").write_text(text)
+    handin = read_handin(write(["title = 'Q'\nfile = 'deep.md'"]))
+    assert "its lists or quotes stand too deep inside each other" in handin.complaints[0]
+    assert handin.document().render("pdf").startswith(b"%PDF")
+
+
+def test_more_parts_and_longer_texts_than_anybody_hands_in_are_refused(write, tmp_path):
+    with pytest.raises(InputError, match=r"section 1 \(Q\).*: more than 300 parts in all"):
+        read_handin(write(["title = 'Q'\npicture = [" + "'no.png'," * 301 + "]"]))
+    (tmp_path / "long.md").write_text("*a " * 110_000)
+    (complaint,) = read_handin(write(["title = 'Q'\nfile = 'long.md'"])).complaints
+    assert "330,000 bytes; at most 300,000 are read" in complaint
+
+
 def test_pictures_of_a_plot_are_set_and_counted_together(write, tmp_path, monkeypatch):
     from matplotlib.figure import Figure
 
