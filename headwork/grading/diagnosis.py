@@ -19,6 +19,7 @@ from headwork.grading.searching import NEAR, search, search_pairs
 from headwork.grading.wording import WORD_TABLES
 from headwork.grading.wrong_step import Cause, WrongStep
 
+ONE_OFF = 6.5  # bits of one too many or too few, for no known reason
 MAX_PAIRS = 3  # pairs named at most
 COMMON = 1.0  # bits: rarer mistakes are not tried in pairs
 
@@ -37,12 +38,13 @@ def find_causes(case: Case, wrong: WrongStep) -> list[Cause]:
     Authored mistakes come before edits of the definition, those before slips. What may be chance comes last,
     marked as thin.
     """
+    counted = case.counts_sizes
     authored = _authored_causes(case, wrong, strict=True) or _authored_causes(case, wrong, strict=False)
     early = [] if authored else _early_rounding_causes(case, wrong)
     slips = early or ([] if authored else _transposed_causes(wrong)) or _slip_causes(wrong)
     if not authored and not early and slips and slips[0].slug in CERTAIN_SLIPS:
         return slips
-    if slips and case.counts_sizes:
+    if slips and counted:
         slips = _one_off_causes(wrong) + slips
     found = search(case, wrong, authored, partial(_authored_causes_anew, case, wrong))
     named = [cause for cause in found if cause.doubt in ("", "doubtful")]
@@ -50,7 +52,9 @@ def find_causes(case: Case, wrong: WrongStep) -> list[Cause]:
     if early and any(cause.doubt for cause in named):
         return early
     if named:
-        return named + (slips if any(cause.doubt for cause in named) else []) + others
+        doubted = any(cause.doubt for cause in named)
+        more = slips if doubted else [replace(x, doubt="thin") for x in slips if x.mistake_id and counted]
+        return named + more + others
     return (
         slips or _pair_causes(case, wrong) or search_pairs(case, wrong) or [_unknown_cause(wrong)]
     ) + others
@@ -67,11 +71,18 @@ def _authored_causes(case: Case, wrong: WrongStep, *, strict: bool) -> list[Caus
     for earlier in wrong.starting_steps if strict else wrong.starting_steps[1:]:
         for mistake, value in _mistakes_at_step(case, wrong, earlier):
             slug = mistake.slug
+            if case.counts_sizes and np.floor(value).all() and wrong.matches(np.floor(value)):
+                value = np.floor(value)
             met = wrong.matches(value) if strict else _matches_within_rounding(case, wrong, mistake, value)
             if slug not in causes and met:
                 evidence = _evidence(case, mistake, wrong, earlier)
                 causes[slug] = Cause(
-                    slug, mistake.sentence, evidence, wrong.path, mistake_id=slug, bits=mistake.bits
+                    slug,
+                    mistake.sentence,
+                    evidence,
+                    wrong.path,
+                    mistake_id=mistake.mistake_id,
+                    bits=mistake.bits,
                 )
     return list(causes.values())
 
@@ -80,7 +91,10 @@ def _authored_causes_anew(case: Case, wrong: WrongStep) -> list[Cause]:
     """Mistakes of a step worked out from the inputs, although the steps before it were written otherwise."""
     mistakes = [mistake for mistake, value in _mistakes_at_step(case, wrong, {}) if wrong.matches(value)]
     evidence = "worked out from the inputs anew, it gives your numbers"
-    return [Cause(m.slug, m.sentence, evidence, wrong.path, mistake_id=m.slug, bits=m.bits) for m in mistakes]
+    return [
+        Cause(m.slug, m.sentence, evidence, wrong.path, mistake_id=m.mistake_id, bits=m.bits)
+        for m in mistakes
+    ]
 
 
 def _mistakes_at_step(case: Case, wrong: WrongStep, earlier: Steps) -> Iterator[tuple[Misconception, Array]]:
@@ -188,7 +202,8 @@ def _slip_causes(wrong: WrongStep) -> list[Cause]:
 def _one_off_causes(wrong: WrongStep) -> list[Cause]:
     """A count that is one too large or too small, which needs no slip."""
     off = float(wrong.entries.values.sum() - wrong.reference.sum()) if wrong.reference.size == 1 else 0.0
-    return [_slip_cause("one-too-many" if off > 0 else "one-too-few")] if abs(off) == 1 else []
+    slug = "one-too-many" if off > 0 else "one-too-few"
+    return [replace(_slip_cause(slug), mistake_id=slug, bits=ONE_OFF)] if abs(off) == 1 else []
 
 
 def _transposed_causes(wrong: WrongStep) -> list[Cause]:

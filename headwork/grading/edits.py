@@ -154,6 +154,8 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
     # A number of a formula that counts, such as 2 p or + 1, is rarely taken for something else.
     counted = node.operation in ARITHMETIC and not tensor.shape
     counted = counted and any(not x.label and not x.node.operands for x in operands)
+    if node.operation == "multiply" and any(x.label and is_switch(x) for x in operands):
+        return  # with biases or without: nobody takes that for a factor
     for cause, says, instead, cost, mistake_id in _unpacked_rows(rows):
         if first.size == tensor.array.size == 1 and ("with-itself" in cause or _uses(instead, ALONG)):
             continue  # a single number is not taken for another matrix, nor for a row
@@ -167,6 +169,8 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
             cost += 1
         if counted and mistake_id not in COMMON:
             cost += 1
+        if not first.shape and _uses(instead, ("sqrt",)):
+            cost += 2
         part = build_node(instead, parts, node.options, sizes)
         yield StepEdit(cause, says, {number: part}, words, cost, mistake_id)
 
@@ -337,13 +341,9 @@ def _extra_operation_edits(graph: StepGraph) -> Iterator[StepEdit]:
         for name, cause, says in (row.values() for row in TABLE["extra"]):
             # nobody multiplies two matrices entry by entry without need
             scaled = name in ("multiply", "divide") and not graph.case.counts_sizes
-            cost = 3 if scaled and tensor.shape == result.shape else 2
+            cost = 3 if (scaled and tensor.shape == result.shape) or label == "padding" else 2
             part = Node(name, (it, label), {})
             yield StepEdit(cause, says, {number: part}, words, cost, f"{name} {label.rpartition('/')[2]}")
-            whole = result.shape != () or tensor.shape != () or float(result.array) % float(tensor.array) == 0
-            if name == "divide" and not whole:
-                rounded = Node("floor", (part,), {})
-                yield StepEdit(cause, f"{says}, and rounded down", {number: rounded}, words, 2)
         if tensor.array.ndim == 1 < tensor.array.size and result.array.size == 1:
             says, last = "the last number of {a} is added, which does not belong there", slice(-1, None)
             part = Node("getitem", (label,), {"key": last})

@@ -350,6 +350,7 @@ class Marker:
         # A misunderstanding would show in other steps too; a single wrong number is then more likely a slip.
         size = self.entries[step.path].values.size + self.case.counts_sizes
         slip = len(step.wrong_cells) == 1 < size and sum(other.right for other in others) > max(scores)
+        slip &= not (self.case.counts_sizes and [cause.slug for cause in rest[:1]] == ["slip"])
         return replace(step, causes=tuple(rest + best if slip else best + rest))
 
     def _agrees(self, slug: str, path: str) -> bool:

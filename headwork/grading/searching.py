@@ -12,20 +12,20 @@ from itertools import combinations
 
 import numpy as np
 
-from headwork.documents.number_format import number_text
 from headwork.exercises.case import Array, Case
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes, same_values
 from headwork.grading.edits import edits_of, two_edits
+from headwork.grading.misread_numbers import UNBELIEVED, edit_bits, misread_entries, misread_sizes
+from headwork.grading.operand_edits import is_switch
 from headwork.grading.other_formulas import other_formulas
-from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, constant, describe_edit, step_graph
+from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, describe_edit, step_graph
 from headwork.grading.wording import Wording
 from headwork.grading.wrong_step import Cause, Target, WrongStep
 from headwork.numbers import HandTensor
-from headwork.numbers.operations import Node
 
-# How rare a mistake is, in bits, by its cost; an authored one; what nobody lists, and a slip, which one wrong
-# number among many mostly is.
-LEAST_BITS, COST_BITS, AUTHORED, UNLISTED, SLIP = 1.0, 3.0, 3.5, 3.0, 1.0
+# How rare a mistake is, in bits: an authored one; what nobody lists, and a slip, which one wrong number among
+# many mostly is.
+AUTHORED, UNLISTED, SLIP = 3.5, 3.0, 1.0
 UNTHOUGHT = 1.5  # where sizes are counted: formulas that make sense stand in formulas.toml, others are rarer
 RARE = 8.0  # formulas that nobody listed are tried beside an edit that is rarer
 PARTLY_BITS = 9.0  # to make a mistake in some rows only
@@ -33,6 +33,9 @@ RERUN_BITS = 3.0  # to work a step out from the inputs, not from the steps befor
 # Causes at most this many bits rarer than the likeliest are named beside it; where the numbers carry little
 # information (fewer than FEW_BITS) the margin is wider and one more is named.
 CLOSE, CLOSE_IF_FEW, FEW_BITS = 3.0, 3.5, 6.0
+# Where sizes are counted: the margin and how many are named, more only if they are as likely; and how likely
+# a slip must be to be told as well.
+TIES_OF_COUNTS, EQUAL, SLIP_OF_COUNTS = (2.5, 2), 0.6, 0.05
 BELIEVED, BELIEVED_COUNTS, CERTAIN = 0.3, 0.2, 0.8  # of the probability
 PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
 MOST_ALIKE = 2  # of one mistake_id
@@ -65,7 +68,7 @@ def search(
             matches, partly = _edit_matches(graph, target, graph.earlier is wrong.starting_steps[1])
             in_part.append(partly)
     for graph, partly in zip(graphs, in_part, strict=False):
-        matches = matches or [*_misread_matches(graph, target), *partly]
+        matches = matches or [*(Match(x, graph, bits) for x, bits in misread_entries(graph, target)), *partly]
     if matches and min(match.bits for match in matches) > RARE:
         matches += _formula_matches(matches[0].graph, target)
     if not matches and not authored and wrong.starting_steps[1]:
@@ -75,11 +78,16 @@ def search(
         authored = [replace(cause, bits=cause.bits + RERUN_BITS) for cause in anew()]
     if not matches and not authored:
         matches = next(filter(None, (_formula_matches(graph, target) for graph in graphs)), [])
+    own = graphs[-1:] if case.counts_sizes else []
+    misread = [Match(edit, graph, bits) for graph in own for edit, bits in misread_sizes(graph, target)]
+    matches += [match for match in misread if match.edit.cost < UNBELIEVED]
     different, known = _distinct_matches(case, sorted(matches, key=lambda match: match.bits), authored)
     candidates = [replace(cause, bits=AUTHORED + cause.bits) for cause in authored]
     rarer = UNTHOUGHT if case.counts_sizes else 0.0
     candidates += [replace(cause, bits=cause.bits + rarer) for cause in _causes(case, wrong, different)]
     beside = [replace(cause, doubt="beside") for cause in _causes(case, wrong, known)]
+    unlikely = _causes(case, wrong, [match for match in misread if match.edit.cost == UNBELIEVED])
+    beside += [replace(cause, doubt="thin") for cause in unlikely]
     return _likeliest(target, candidates, beside, case.counts_sizes)
 
 
@@ -95,14 +103,19 @@ def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], who
         return []
     least = min(cause.bits for cause in distinct.values())
     few = target.information_bits < FEW_BITS or target.all_equal
-    close = CLOSE_IF_FEW if few else CLOSE
-    chosen = _of_one_mistake(x for x in distinct.values() if x.bits <= least + close)[: MAX_TIES + few]
+    close, most = (CLOSE_IF_FEW if few else CLOSE, MAX_TIES + few) if not whole else TIES_OF_COUNTS
+    chosen = _of_one_mistake(x for x in distinct.values() if x.bits <= least + close)[:most]
+    if whole:
+        ties = [cause for cause in distinct.values() if cause.bits <= least + EQUAL][:MAX_TIES]
+        chosen = max(chosen, ties, key=len)
     one_of_many = target.wrong_mask.sum() == 1 < target.wrong_mask.size and not whole
     evidence_bits = target.information_bits + (SLIP if one_of_many else UNLISTED)
     every = sum(2.0**-x.bits for x in distinct.values()) + 2.0**-evidence_bits + target.slip_probability
     share = sum(2.0**-x.bits for x in chosen) / every
     little = target.wrong_mask.sum() == 1 and target.information_bits < FEW_BITS
     doubtful = share < CERTAIN or one_of_many or little
+    if whole and target.values.size == 1:
+        doubtful = target.slip_probability > SLIP_OF_COUNTS * every
     zeros = target.all_equal and not target.values.any()  # much gives zeros
     nothing = zeros and len(distinct) > 1 and all(cause.edit for cause in chosen)
     believed = BELIEVED_COUNTS if whole else BELIEVED
@@ -142,18 +155,13 @@ def _graphs(case: Case, wrong: WrongStep) -> Iterator[StepGraph]:
             yield graph
 
 
-def _bits(cost: float) -> float:
-    """How rare an edit of that cost is, in bits."""
-    return LEAST_BITS + COST_BITS * cost
-
-
 def _edit_matches(
     graph: StepGraph, target: Target, own: bool, most: float = 3
 ) -> tuple[list[Match], list[Match]]:
     """The edits that give all numbers, and those that give the wrong ones, where some rows are right."""
     found, partly = list[StepEdit](), list[tuple[StepEdit, str]]()
     tried: Counter[tuple[str, float]] = Counter()
-    right = graph.result.array
+    right, counted = graph.result.array, graph.case.counts_sizes
     for edit in edits_of(graph):
         value = graph.apply(edit) if edit.cost <= most else None
         tried[edit.cause, edit.cost] += value is not None
@@ -163,10 +171,13 @@ def _edit_matches(
             continue  # zeros everywhere, or one number, are no work: only a common mistake leads there
         if target.matches(value.array) or (own and _within_rounding(graph, edit, value, target)):
             found.append(edit)
+        elif counted and target.values.all() and target.matches(np.floor(value.array)):
+            tried[edit.cause, edit.cost + 1] += 1
+            found.append(edit._replace(says=f"{edit.says}, and rounded down", cost=edit.cost + 1))
         elif where := target.partial_match(value.array):
             partly.append((edit, where))
     # The more edits of a kind there are, the less likely is each of them.
-    bits = {x: _bits(x[1]) + math.log2(count) / 2 for x, count in tried.items() if count}
+    bits = {x: edit_bits(x[1]) + math.log2(count) / 2 for x, count in tried.items() if count}
     axes = {f"axis_{axis}": (graph.path, axis) for axis in range(right.ndim)}
     in_part = [(x, x._replace(says=f"{x.says} ({where})", words={**x.words, **axes})) for x, where in partly]
     return [Match(x, graph, bits[x.cause, x.cost]) for x in found], [
@@ -181,7 +192,7 @@ def _formula_matches(graph: StepGraph, target: Target) -> list[Match]:
     found = list[Match]()
     with np.errstate(all="ignore"):
         for edit, tried in other_formulas(graph, target.matching):
-            bits = _bits(1) + math.log2(tried)
+            bits = edit_bits(1) + math.log2(tried)
             value = graph.apply(edit) if not found or bits < found[0].bits + CLOSE else None
             if value is not None and target.matches(value.array):
                 found.append(Match(edit, graph, bits))
@@ -233,41 +244,6 @@ def _pair_matches(graph: StepGraph, target: Target) -> list[Match]:
     return [Match(two_edits(*pair), graph, 0.0) for pair in found] if by_chance < PAIR_BY_CHANCE else []
 
 
-def _misread_matches(graph: StepGraph, target: Target) -> list[Match]:
-    """One entry of an operand read as another number, which at least two wrong numbers must agree on."""
-    wrong, right = target.wrong, graph.result.array
-    if wrong.wrong_mask.shape != right.shape or wrong.wrong_mask.sum() < 2:
-        return []
-    first = tuple(int(i) for i in np.argwhere(wrong.wrong_mask)[0])
-    found, tried = [], 0
-    for label in graph.leaves:
-        tensor = graph.known[label]
-        for index in np.ndindex(tensor.shape) if label not in graph.earlier else ():
-            slope = graph.apply(_read_as(label, tensor, index, 1.0))
-            if slope is None or slope.array[first] == right[first]:
-                continue
-            tried += 1
-            step = (target.values[first] - right[first]) / (slope.array[first] - right[first])
-            if not math.isfinite(step) or round(step) == 0 or abs(step - round(step)) > 0.2:
-                continue
-            edit = _read_as(label, tensor, index, float(round(step)))
-            value = graph.apply(edit)
-            if value is not None and target.matches(value.array):
-                found.append(edit)
-    # One of the wrong numbers was used to find out what was read.
-    spent = target.information_bits / max(2, len({float(x) for x in target.values[wrong.wrong_mask]}))
-    return [Match(edit, graph, _bits(2) + math.log2(tried) / 2 + spent) for edit in found]
-
-
-def _read_as(label: str, tensor: HandTensor, index: tuple[int, ...], change: float) -> StepEdit:
-    moved = np.zeros(tensor.shape)
-    moved[index] = change
-    part = Node("add", (label, constant(label, moved)), {})
-    old, place = float(tensor.array[index]), ",".join(map(str, index))
-    says = f"entry [{place}] of {{it}} is read as {number_text(old + change, 4)}; it is {number_text(old, 4)}"
-    return StepEdit("entry-of-{it}-misread", says, {label: part}, {"it": tensor}, 2, "")
-
-
 def _distinct_matches(
     case: Case, matches: list[Match], authored: Sequence[Cause]
 ) -> tuple[list[Match], list[Match]]:
@@ -297,6 +273,9 @@ def _with_other_numbers(graph: StepGraph, seed: int) -> StepGraph:
     draws, known = np.random.default_rng(seed), {}
     whole = all(tensor.shape == () for tensor in graph.known.values())
     for label, tensor in graph.known.items():
+        if is_switch(tensor):
+            known[label] = tensor
+            continue
         least, most = (2, 7) if label in graph.case.options else (30, 400)
         drawn = draws.integers(least, most, ()) * 1.0 if whole else draws.normal(2, 3, tensor.shape)
         known[label] = HandTensor(np.asarray(drawn, tensor.array.dtype)).labelled(label)

@@ -7,8 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from headwork.grading.sliding_edits import SLID, band_edits, sheared_row_edits
-from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, picked, same_node, transposed
+from headwork.grading.sliding_edits import band_edits, sheared_row_edits
+from headwork.grading.step_graph import (
+    SLID,
+    Changes,
+    StepEdit,
+    StepGraph,
+    constant,
+    picked,
+    same_node,
+    transposed,
+)
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 

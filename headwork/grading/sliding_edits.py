@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, picked
+from headwork.grading.step_graph import SLID, Changes, StepEdit, StepGraph, constant, picked
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
-SLID = ("signal", "image")  # what a kernel slides over
 ALONG_AXES = {
     (-2, -1): "",
     (-1,): ", and that only to the left and right",

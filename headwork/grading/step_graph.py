@@ -16,6 +16,7 @@ from headwork.numbers.graph import OperationEdit, recompute, results_since_label
 from headwork.numbers.operations import Node
 
 UNFIT = (ValueError, IndexError, TypeError, InputError, NotApplicable, ZeroDivisionError, OverflowError)
+SLID = ("signal", "image")  # what a kernel slides over
 # What stands instead of an operation, by number, or of an operand, by label.
 Changes = Mapping[int | str, Any]
 
@@ -219,7 +220,8 @@ def describe_edit(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[s
     sentence = edit.says.format(**{key: word(value, True) for key, value in edit.words.items()})
     whole = bool(set(edit.says) & set(":;") or edit.cause == "other-formula" or edit.options)
     whole = whole or any(isinstance(key, str) for key in edit.changes)
-    edited = None if whole else graph.apply(edit)
+    windows = any(name in graph.known for name in SLID) and "matrix" not in graph.known  # no formula to read
+    edited = None if whole or windows else graph.apply(edit)
     if edited is not None:
         wrong, right = wording.formula(edited), wording.formula(graph.result)
         written = not {wrong[:4], right[:4]} & {"the "} and not any(word in wrong for word in UNWRITTEN)

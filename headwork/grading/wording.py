@@ -11,7 +11,7 @@ from headwork.files import load_package_toml
 from headwork.note import Mechanism
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Expression, Number, expression, to_text
-from headwork.numbers.operations import OPERATIONS
+from headwork.numbers.operations import OPERATIONS, Node
 
 LONGEST = 44  # a longer formula is not written out
 WORD_TABLES: dict[str, dict[str, Any]] = load_package_toml(__file__, "words.toml")
@@ -58,7 +58,7 @@ class Wording:
         """How a tensor was worked out, or what kind of result it is where that is too long to write."""
         text = to_text(self._tree(tensor), lambda leaf: str(leaf.value)).replace("*", " ")
         if len(text) <= LONGEST:
-            return f"({text})" if inner and " " in text else text
+            return f"({text})" if inner and " " in text and not tensor.label else text
         return f"the {WORDS.get(tensor.node.operation, 'result')}"
 
     def name(self, tensor: HandTensor) -> str:
@@ -71,10 +71,19 @@ class Wording:
             return _number(tensor.array)
         return WORDS.get(tensor.node.operation, "result").replace(" ", "-")
 
-    def _is_nothing(self, tensor: HandTensor) -> bool:
-        """Whether it is something less itself, which edits use for zeros of its shape."""
-        trees = [self._tree(operand) for operand in tensor.node.operands]
-        return tensor.node.operation == "subtract" and not tensor.label and trees[0] == trees[1]
+    def _is_unsaid(self, node: Node, tensor: HandTensor) -> bool:
+        """Whether a formula is read without it: a factor "with biases: 1", zeros added or put around."""
+        value, given = tensor.array, tensor.label or tensor.node.operands
+        if node.operation == "multiply":
+            return tensor.label in self.options and tensor.shape == () and float(value) == 1
+        if node.operation == "cat" and not given:
+            return not value.any()
+        below = tensor.node.operands
+        switched_off = tensor.node.operation == "multiply" and any(
+            x.label in self.options and x.shape == () and float(x.array) == 0 for x in below
+        )
+        nothing = tensor.node.operation == "subtract" and self._tree(below[0]) == self._tree(below[1])
+        return bool(given) and not tensor.label and (switched_off or nothing)
 
     def _tree(self, tensor: HandTensor) -> Expression:
         """The tensor as a tree of whole tensors, each leaf a number that holds its symbol."""
@@ -83,10 +92,13 @@ class Wording:
             return Number(self.symbol(tensor.label))
         if not node.operands:
             return Number(_number(tensor.array))
-        if node.operation == "add" and self._is_nothing(node.operands[0]):
-            return self._tree(node.operands[1])
+        said = [x for x in node.operands if not self._is_unsaid(node, x)]
+        if len(said) == 1 < len(node.operands) and node.operation in ("add", "multiply", "cat"):
+            return self._tree(said[0])
         if node.operation == "constant":
             return Number(_number(np.asarray(node.options["value"])))
+        if "_" in node.operation and node.operation != "masked_fill":
+            return Number("constant")  # nothing that is written in a formula
         if node.operation == "masked_fill":
             return self._tree(node.operands[0])
         if node.operation == "transpose" and set(node.options.values()) == {-1, -2}:
@@ -94,6 +106,8 @@ class Wording:
             if not below.label and below.node.operation == "transpose" and below.node.options == node.options:
                 return self._tree(below.node.operands[0])
             return expression("power", self._tree(below), Number("T"))
+        if node.operation == "relu":
+            return expression("max", Number("0"), self._tree(node.operands[0]))
         if OPERATIONS[node.operation].rearranges or node.operation == "to":
             return self._tree(node.operands[0])
         parts = [self._tree(operand) for operand in node.operands]

@@ -1,5 +1,6 @@
 """What a misconception is, and how a case is run with one or two of them."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,12 @@ class Misconception:
     evidence: Callable[[Any, RunView], str] | None = None
     bits: float = 0.0
     chosen_for: bool = True
+    said_alike: str = ""
+
+    @property
+    def mistake_id(self) -> str:
+        """What makes two of them one mistake: a name of their own, or what both say was done."""
+        return self.said_alike or re.split("[;:]", self.sentence)[0]
 
 
 def _read_misconceptions() -> dict[str, Misconception]:
@@ -49,7 +56,9 @@ def _read_misconceptions() -> dict[str, Misconception]:
     functions = {name: function for module in MODULES for name, function in vars(module).items()}
     known = {}
     for slug, entry in entries.items():
-        change = functions[slug.replace("-", "_")]
+        change = (
+            formulas.change(entry["formula"]) if "formula" in entry else functions[slug.replace("-", "_")]
+        )
         on = tuple(mechanism for name in entry["on"] for mechanism in groups.get(name, [name]))
         edit = Edit(steps=dict.fromkeys(entry["at"], change)) if "at" in entry else Edit(change)
         evidence = getattr(attention_parts, entry["evidence"]) if "evidence" in entry else None
@@ -61,6 +70,7 @@ def _read_misconceptions() -> dict[str, Misconception]:
             evidence,
             bits=entry.get("bits", 0.0),
             chosen_for=entry.get("chosen_for", True),
+            said_alike=entry.get("mistake_id", ""),
         )
     return known
 
@@ -69,10 +79,13 @@ def _read_formulas() -> dict[str, Misconception]:
     """Those of formulas.toml, each one formula at the steps of its group."""
     known = {}
     for group in load_package_toml(__file__, "formulas.toml").values():
-        for slug, (text, sentence, *bits) in group["formulas"].items():
+        for slug, (text, sentence, *more) in group["formulas"].items():
+            rarer = next((x for x in more if not isinstance(x, str)), RARER)
+            shared_id = next((x for x in more if isinstance(x, str)), "")
             edit = Edit(steps=dict.fromkeys(group["at"].split(", "), formulas.change(text)))
-            rarer = sum(bits) if bits else RARER
-            known[slug] = Misconception(slug, sentence, tuple(group["on"]), edit, None, rarer, False)
+            known[slug] = Misconception(
+                slug, sentence, tuple(group["on"]), edit, None, rarer, False, shared_id
+            )
     return known
 
 
