@@ -22,7 +22,7 @@ from headwork.grading.slice_edits import (
     power_edits,
     result_slice_edits,
 )
-from headwork.grading.sliding_edits import border_edits
+from headwork.grading.sliding_edits import border_edits, kernel_part_edits
 from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, same_node, transposed
 from headwork.grading.weight_edits import weight_edits
 from headwork.numbers import HandTensor
@@ -89,6 +89,7 @@ def _edits(graph: StepGraph) -> Iterator[StepEdit]:
     yield from edits_from_elsewhere(graph)
     yield from _option_edits(graph)
     yield from border_edits(graph, TABLE["border"])
+    yield from kernel_part_edits(graph)
 
 
 def _operation_edits(graph: StepGraph, number: int) -> Iterator[StepEdit]:
@@ -289,9 +290,14 @@ def _scale_edits(graph: StepGraph) -> Iterator[StepEdit]:
         for name, value in graph.case.options.items()
         if isinstance(value, (int, float)) and name not in graph.known
     }
-    for tensor in graph.known.values():
-        for size in tensor.shape[-2:]:
-            scales |= {f"{size}": float(size), f"the root of {size}": size**0.5} if size > 1 else {}
+    sizes = {float(size): str(size) for x in graph.known.values() for size in x.shape[-2:] if size > 1}
+    taps = next((x.shape for label, x in graph.known.items() if "kernel" in label and x.shape), ())
+    if "image" in graph.known and taps:
+        sizes |= {float(taps[-1] ** 2): f"{taps[-1] ** 2}, the number of taps", taps[-1] * 1.0: f"{taps[-1]}"}
+    elif taps:
+        sizes |= {float(taps[-1]): f"{taps[-1]}, the number of taps"}
+    scales |= {text: size for size, text in sizes.items()}
+    scales |= {f"the root of {text}": size**0.5 for size, text in sizes.items() if not taps}
     scales |= {"norm^2": scales["norm"] ** 2} if "norm" in scales else {}
     scales |= {"2 pi": 2 * np.pi, "180/pi": 180 / np.pi}  # of these two no softmax is taken
     last = len(graph.operations) - 1

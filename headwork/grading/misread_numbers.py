@@ -57,7 +57,7 @@ def misread_sizes(graph: StepGraph, target: Target) -> list[tuple[StepEdit, floa
     found, tried = [], 0
     for label in graph.leaves if target.values.size == 1 else ():
         tensor = graph.known[label]
-        if is_switch(tensor) or float(tensor.array) != round(float(tensor.array)):
+        if is_switch(tensor) or float(tensor.array) != round(float(tensor.array)) or tensor.array < 0:
             continue
         old = int(tensor.array)
         others = [other for other in range(1, min(10 * old + 10, MOST_SIZES)) if other != old]

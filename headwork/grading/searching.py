@@ -18,7 +18,7 @@ from headwork.grading.edits import edits_of, two_edits
 from headwork.grading.misread_numbers import UNBELIEVED, edit_bits, misread_entries, misread_sizes
 from headwork.grading.operand_edits import is_switch
 from headwork.grading.other_formulas import other_formulas
-from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, describe_edit, step_graph
+from headwork.grading.step_graph import SLID, UNFIT, StepEdit, StepGraph, describe_edit, step_graph
 from headwork.grading.wording import Wording
 from headwork.grading.wrong_step import Cause, Target, WrongStep
 from headwork.numbers import HandTensor
@@ -162,6 +162,7 @@ def _edit_matches(
     found, partly = list[StepEdit](), list[tuple[StepEdit, str]]()
     tried: Counter[tuple[str, float]] = Counter()
     right, counted = graph.result.array, graph.case.counts_sizes
+    windows = any(name in graph.case.inputs for name in SLID)  # whose outputs have no diagonal
     for edit in edits_of(graph):
         value = graph.apply(edit) if edit.cost <= most else None
         tried[edit.cause, edit.cost] += value is not None
@@ -174,7 +175,7 @@ def _edit_matches(
         elif counted and target.values.all() and target.matches(np.floor(value.array)):
             tried[edit.cause, edit.cost + 1] += 1
             found.append(edit._replace(says=f"{edit.says}, and rounded down", cost=edit.cost + 1))
-        elif where := target.partial_match(value.array):
+        elif (where := target.partial_match(value.array)) and not (windows and "diagonal" in where):
             partly.append((edit, where))
     # The more edits of a kind there are, the less likely is each of them.
     bits = {x: edit_bits(x[1]) + math.log2(count) / 2 for x, count in tried.items() if count}

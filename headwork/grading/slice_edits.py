@@ -92,7 +92,7 @@ def operand_slice_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
                 yield StepEdit(cause, says, {label: Node("multiply", (label, factor), {})}, words, cost)
             every = picked(label, _along(axis, [index] * size))
             says = "{axis} {i} of {it} is used for every {axis}"
-            yield StepEdit("part-of-{it}-for-all", says, {label: every}, words, 2)
+            yield StepEdit("part-of-{it}-for-all", says, {label: every}, words, 2, f"{axis} {index} for all")
         for first, second in combinations(range(size), 2) if size > 2 else ():
             order = list(range(size))
             order[first], order[second] = second, first

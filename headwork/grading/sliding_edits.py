@@ -66,25 +66,66 @@ def sheared_row_edits(graph: StepGraph, key: int | str, it: Any, tensor: HandTen
 
 
 def band_edits(graph: StepGraph) -> Iterator[StepEdit]:
-    """A banded matrix whose kernels go round at the ends or are pushed back in; they must be cut off."""
+    """A banded matrix whose kernels stand elsewhere, go on at the ends, or are flipped in one row."""
     taps = next((x for x in ("kernel", "kernels") if graph.path == "matrix" and x in graph.known), "")
     if not taps:
         return
     size, length = graph.known[taps].shape[-1], graph.result.shape[-1]
-    options = graph.case.options
-    starts = np.arange(len(graph.result.array)) * options.get("stride", 1) - options.get("padding", 0)
-    for cause, says, moved in (
-        ("kernel-goes-round", "the kernel goes round at the ends; it must be cut off there", starts),
-        ("kernel-pushed-in", "at the ends the kernel is pushed back in", starts.clip(0, length - size)),
-        ("kernel-pushed-in", "at the last end the kernel is pushed back in", starts.clip(max=length - size)),
+    numbers = np.arange(len(graph.result.array))
+    starts = numbers * graph.case.options.get("stride", 1) - graph.case.options.get("padding", 0)
+    for cause, says, moved, how in (
+        ("kernel-goes-round", "the kernel goes round at the ends; it must be cut off there", starts, "round"),
+        ("kernel-repeated", "the kernel is repeated along the whole row; all else is 0", starts, "repeated"),
+        (
+            "kernel-pushed-in",
+            "at the ends the kernel is pushed back in",
+            starts.clip(0, length - size),
+            "cut",
+        ),
+        (
+            "kernel-pushed-in",
+            "at the last end the kernel is pushed back in",
+            starts.clip(max=length - size),
+            "cut",
+        ),
+        (
+            "border-edge",
+            "taps that fall on the padding are added to the column at the border",
+            starts,
+            "edge",
+        ),
+        ("windows-reversed", "the windows run from the last to the first", starts[::-1], "cut"),
+        ("stride-plus-one", "each row is moved one column too far", starts + numbers, "cut"),
+        *((f"{n}", f"the kernel is flipped only in row {n}", starts, "cut") for n in numbers),
     ):
         rows = []
         for number, start in enumerate(moved):
-            where = np.zeros((size, length))
-            np.add.at(where, (np.arange(size), (start + np.arange(size)) % length), 1.0)
+            where, places = np.zeros((size, length)), start + np.arange(size)
+            if how == "repeated":
+                where[(np.arange(length) - start) % size, np.arange(length)] = 1.0
+            else:
+                columns = places % length if how == "round" else places.clip(0, length - 1)
+                np.add.at(where, (np.arange(size), columns), (columns == places) | (how != "cut"))
+            where = where[::-1] if cause == f"{number}" else where
             part = picked(taps, number) if taps == "kernels" else taps
-            kept = np.ones(length) if cause == "kernel-goes-round" or start >= 0 else np.arange(length) < size
-            row = Node("matmul", (part, constant(taps, where * kept)), {})
-            rows.append(Node("unsqueeze", (row,), {"axis": 0}))
+            rows.append(Node("unsqueeze", (Node("matmul", (part, constant(taps, where)), {}),), {"axis": 0}))
         changes: Changes = {len(graph.operations) - 1: Node("cat", tuple(rows), {"axis": 0})}
-        yield StepEdit(cause, says, changes, {}, 2)
+        yield StepEdit("kernel-flipped-in-part" if cause.isdigit() else cause, says, changes, {}, 2)
+
+
+def kernel_part_edits(graph: StepGraph) -> Iterator[StepEdit]:
+    """The kernel flipped or transposed in one channel, or for one output, only."""
+    label = next((x for x in ("kernel", "kernels") if x in graph.leaves), "")
+    tensor = graph.known[label] if label else graph.result
+    inner = 2 if "image" in graph.known else 1
+    places = np.indices(tensor.shape)
+    for axis in range(len(tensor.shape) - inner) if label else ():
+        words = {"it": tensor, "axis": (label, axis)}
+        for index in range(tensor.shape[axis]) if tensor.shape[axis] > 1 else ():
+            ways = [(np.flip(places, -1), "flipped"), (np.flip(places, (-2, -1)), "flipped both ways")]
+            ways += [(np.flip(places, -2), "turned upside down"), (np.swapaxes(places, -2, -1), "transposed")]
+            for moved, how in ways[: 1 if inner == 1 else 4]:
+                if moved.shape == places.shape:
+                    key = tuple(np.where(places[axis] == index, moved, places))
+                    says = f"{{it}} is {how} only in {{axis}} {index}"
+                    yield StepEdit("{it}-flipped-in-part", says, {label: picked(label, key)}, words, 2)
