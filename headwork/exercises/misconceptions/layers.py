@@ -12,18 +12,6 @@ def sine_and_cosine_swapped(run: RunView) -> Any:
     return run.current.reshape(len(run.current), -1, 2)[..., ::-1].reshape(run.current.shape)
 
 
-def exponent_without_two(run: RunView) -> Any:
-    return run.current**0.5
-
-
-def column_for_pair(run: RunView) -> Any:
-    return run.current**2
-
-
-def frequencies_rising(run: RunView) -> Any:
-    return 1 / run.current
-
-
 def positions_from_one(run: RunView) -> Any:
     return {"places": run.places + 1}
 
@@ -50,32 +38,8 @@ def normalised_over_tokens(run: RunView) -> Any:
     return steps[run.path]
 
 
-def variance_for_deviation(run: RunView) -> Any:
-    return run.current**2
-
-
-def sample_deviation(run: RunView) -> Any:
-    return run.current * np.sqrt(run.centred.shape[-1] / (run.centred.shape[-1] - 1))
-
-
-def mean_not_subtracted(run: RunView) -> Any:
-    return _rows(run) / run.deviation
-
-
-def deviation_of_sum(run: RunView) -> Any:
-    return run.current * np.sqrt(run.centred.shape[-1])
-
-
 def scale_and_shift_swapped(run: RunView) -> Any:
     return {"scale": run.shift, "shift": run.scale} if run.has("scale") and run.has("shift") else None
-
-
-def affine_forgotten(run: RunView) -> Any:
-    return run.normalised if run.has("scale") or run.has("shift") else None
-
-
-def residual_forgotten(run: RunView) -> Any:
-    return run.sublayer
 
 
 def added_after_normalising(run: RunView) -> Any:
@@ -88,21 +52,9 @@ def feed_forward_transposed(run: RunView) -> Any:
     return {"W_1": run.W_1.T, "W_2": run.W_2.T}
 
 
-def activation_forgotten(run: RunView) -> Any:
-    return run.hidden
-
-
-def absolute_for_positive(run: RunView) -> Any:
-    return np.abs(run.hidden)
-
-
 def first_bias_forgotten(run: RunView) -> Any:
     return {"b_1": None} if run.has("b_1") else None
 
 
 def second_bias_forgotten(run: RunView) -> Any:
     return {"b_2": None} if run.has("b_2") else None
-
-
-def output_activated(run: RunView) -> Any:
-    return np.maximum(run.current, 0)
