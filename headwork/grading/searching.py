@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 
@@ -225,15 +225,18 @@ def _within_rounding(graph: StepGraph, edit: StepEdit, value: HandTensor, target
 
 
 def _pair_matches(graph: StepGraph, target: Target) -> list[Match]:
-    """Two common edits at once, at different places."""
-    singles: list[StepEdit] = []
+    """Two common edits at once, at different places; of windows one may be rarer, done to the result."""
+    singles, done_to_result = list[StepEdit](), list[StepEdit]()
+    windows = any(name in graph.known for name in SLID)
     for edit in edits_of(graph):
-        common = edit.cost < 2 and not edit.options and "taken-as" not in edit.cause
+        group = singles if edit.cost < 2 else done_to_result
+        rarer = windows and edit.cost == 2 and [*edit.changes] == [len(graph.operations) - 1]
+        common = (edit.cost < 2 or rarer) and not edit.options and "taken-as" not in edit.cause
         value = graph.apply(edit) if common else None
-        if value is not None and value.shape == graph.result.shape and len(singles) < MAX_SINGLES:
-            singles.append(edit)
+        if value is not None and value.shape == graph.result.shape and len(group) < MAX_SINGLES:
+            group.append(edit)
     count, found = 0, []
-    for first, second in combinations(singles, 2):
+    for first, second in (*combinations(singles, 2), *product(singles, done_to_result)):
         if set(first.changes) & set(second.changes):
             continue
         count += 1
