@@ -30,12 +30,12 @@ MOST_CELLS = 150  # larger steps are not tried
 MOST_WORK = 12_000  # operations that are worked out, at most
 
 
-class Part(NamedTuple):
+class CandidateFormula(NamedTuple):
     """A formula: how it is written and worked out, with its parts in place of {0} and 0; a leaf has none."""
 
     text: str
     node: Any
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CandidateFormula, ...] = ()
 
     def written(self, inner: bool = False) -> str:
         text = self.text
@@ -52,14 +52,14 @@ class Part(NamedTuple):
 
 Matching = Callable[[Array], Array]
 # The formulas of a stack, built lazily: for each group its size, and a function that builds its i-th formula.
-LazyFormulas = list[tuple[int, Callable[[int], Part]]]
+LazyFormulas = list[tuple[int, Callable[[int], CandidateFormula]]]
 Stacks = dict[Shape, tuple[LazyFormulas, Array]]
 
 
-def _part(runs: LazyFormulas, index: int) -> Part:
-    for count, made in runs:
+def _formula_at(formulas: LazyFormulas, index: int) -> CandidateFormula:
+    for count, build in formulas:
         if index < count:
-            return made(index)
+            return build(index)
         index -= count
     raise IndexError(index)
 
@@ -72,9 +72,9 @@ def other_formulas(graph: StepGraph, matching: Matching) -> Iterator[tuple[StepE
     """
     if graph.result.array.size > MOST_CELLS:
         return
-    leaves = [(Part(f"{{{x}}}", x), y.array) for x, y in graph.known.items() if not is_switch(y)]
+    leaves = [(CandidateFormula(f"{{{x}}}", x), y.array) for x, y in graph.known.items() if not is_switch(y)]
     transposes = [
-        (Part(text, node, (part,)), np.swapaxes(array, *node.options.values()))
+        (CandidateFormula(text, node, (part,)), np.swapaxes(array, *node.options.values()))
         for part, array in leaves
         for text, node in TRANSPOSES.items()
         if array.ndim >= -node.options["axis2"]
@@ -105,11 +105,11 @@ def other_formulas(graph: StepGraph, matching: Matching) -> Iterator[tuple[StepE
             return
 
 
-def _matches(parts: LazyFormulas, values: Array, matching: Matching) -> list[Part]:
-    return [_part(parts, int(index)) for index in np.flatnonzero(matching(values))]
+def _matches(parts: LazyFormulas, values: Array, matching: Matching) -> list[CandidateFormula]:
+    return [_formula_at(parts, int(index)) for index in np.flatnonzero(matching(values))]
 
 
-def _formula_edit(graph: StepGraph, part: Part, place: int | str, right: Any) -> StepEdit:
+def _formula_edit(graph: StepGraph, part: CandidateFormula, place: int | str, right: Any) -> StepEdit:
     words = {label: graph.known[label] for label in sorted(part.labels())}
     says = f"{part.written()} stands where {{right}} belongs"
     return StepEdit("other-formula", says, {place: part.nodes()}, {**words, "right": right}, 3, says)
@@ -149,16 +149,16 @@ def _other_functions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
             yield StepEdit("other-formula", says, {number: _with_parts(function, [part])}, words, 3, written)
 
 
-FormulaBatch = tuple[int, Callable[[int], Part], Array]
+FormulaBatch = tuple[int, Callable[[int], CandidateFormula], Array]
 
 
-def _single_formula(leaf: tuple[Part, Array]) -> FormulaBatch:
+def _single_formula(leaf: tuple[CandidateFormula, Array]) -> FormulaBatch:
     return 1, lambda _: leaf[0], leaf[1][None]
 
 
-def _stacked(runs: Iterable[FormulaBatch]) -> Stacks:
+def _stacked(batches: Iterable[FormulaBatch]) -> Stacks:
     groups: dict[Shape, tuple[LazyFormulas, list[Array]]] = {}
-    for count, made, values in runs:
+    for count, made, values in batches:
         parts, arrays = groups.setdefault(values.shape[1:], ([], []))
         parts.append((count, made))
         arrays.append(values)
@@ -173,7 +173,7 @@ def _functions_of(stacks: Stacks) -> Iterator[FormulaBatch]:
                 yield len(values), partial(_extended, text, node, (), parts), result
 
 
-def _pairs_of(singles: list[tuple[Part, Array]], stacks: Stacks) -> Iterator[FormulaBatch]:
+def _pairs_of(singles: list[tuple[CandidateFormula, Array]], stacks: Stacks) -> Iterator[FormulaBatch]:
     for first, array in singles:
         for shape, (parts, values) in stacks.items():
             filled = values.reshape(len(values), *(1,) * (array.ndim - len(shape)), *shape)
@@ -184,8 +184,10 @@ def _pairs_of(singles: list[tuple[Part, Array]], stacks: Stacks) -> Iterator[For
                     yield len(values), partial(_extended, text, node, (first,), parts), result
 
 
-def _extended(text: str, node: Node, before: tuple[Part, ...], parts: LazyFormulas, index: int) -> Part:
-    return Part(text, node, (*before, _part(parts, index)))
+def _extended(
+    text: str, node: Node, before: tuple[CandidateFormula, ...], parts: LazyFormulas, index: int
+) -> CandidateFormula:
+    return CandidateFormula(text, node, (*before, _formula_at(parts, index)))
 
 
 @cache
@@ -218,10 +220,7 @@ def _value(node: Any, arrays: list[Array]) -> Array | None:
         return arrays[node]
     parts: list[Any] = [_value(part, arrays) for part in node.operands]
     try:
-        return (
-            None
-            if any(part is None for part in parts)
-            else compute_unguarded(node.operation, parts, node.options)
-        )
+        known = all(part is not None for part in parts)
+        return compute_unguarded(node.operation, parts, node.options) if known else None
     except UNFIT:
         return None
