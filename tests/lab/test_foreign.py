@@ -150,7 +150,7 @@ def test_sizes_that_the_parameters_cannot_have_are_refused_before_a_model_is_mad
 def test_the_list_and_what_we_read_ourselves_need_no_torch() -> None:
     code = (
         "import sys; from headwork.lab.calls import run_call; listed = run_call('models', {})['foreign']; "
-        "found = answer('model', {'name': 'foreign tiny/vit'}); "
+        "found = run_call('model', {'name': 'foreign tiny/vit'}); "
         "print(len(listed), found['blocks'], 'torch' in sys.modules, 'transformers' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
