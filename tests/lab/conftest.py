@@ -147,17 +147,17 @@ def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page as one file, with two of the problems."""
     from headwork.lab import page
 
-    whole = page.answer
+    whole = page.run_call
 
     def fewer(name: str, request: Any) -> Any:
         left_out = name == "problem" and request["slug"] not in ("A1", "A2")
         return {"error": {"message": "left out"}} if left_out else whole(name, request)
 
-    page.answer = fewer  # type: ignore[attr-defined]
+    page.run_call = fewer  # type: ignore[attr-defined]
     try:
         path = tmp_path_factory.mktemp("lab") / "course.html"
         path.write_bytes(page.one_file())
     finally:
-        page.answer = whole  # type: ignore[attr-defined]
+        page.run_call = whole  # type: ignore[attr-defined]
         page.precomputed_answers.cache_clear()
     return path
