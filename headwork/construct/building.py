@@ -44,7 +44,7 @@ def build(
 
     ``details`` are the target's own: tokens, order, by, ends, window, causal, taps, kernel, grid, matrix,
     head_width. ``norm`` bounds the content rows, ``width`` is their width, ``heads`` the most that may be
-    used.
+    used, ``delta`` how far the certificate moves one key.
 
     >>> swap = build("permutation", order="2 1", tolerance=0.1)
     >>> swap.beta_exact, round(swap.beta, 3), swap.holds

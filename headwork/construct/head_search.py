@@ -96,9 +96,9 @@ class HeadSearch:
             query_size, key_size = pair_sums(query_size), pair_sums(key_size)
             angles = 16 * self.target.tokens
         error_terms = 2 * max_nonzeros(self.codes) + min(max_nonzeros(query), max_nonzeros(key)) + 4 + angles
-        size, no_shares = query_size @ key_size.T, np.zeros(self.matrix.shape)
+        size, zero_scores = query_size @ key_size.T, np.zeros(self.matrix.shape)
         gamma = 4 * error_terms * UNIT_ROUNDOFF
-        return ScoredHead(head, query @ key.T, no_shares, size, gamma, lambda beta: (W_q, W_k))
+        return ScoredHead(head, query @ key.T, zero_scores, size, gamma, lambda beta: (W_q, W_k))
 
     def _find_head(self, head: Head, scale: float) -> ScoredHead:
         """The simplest projections whose weights survive rounding, or else those that lose least.

@@ -94,9 +94,9 @@ def _source(
     return FileSource(kind, name.rpartition("/")[0] if kind == "address" else name, places)  # type: ignore[arg-type]
 
 
-def _entry(name: str, *, classes: Sequence[str] = (), variants: Sequence[Any] = (), **words: Any) -> Entry:
+def _entry(name: str, *, classes: Sequence[str] = (), variants: Sequence[Any] = (), **fields: Any) -> Entry:
     known = tuple(_variant(**variant) for variant in variants)
-    return Entry(name, classes=tuple(classes), variants=known, **words)
+    return Entry(name, classes=tuple(classes), variants=known, **fields)
 
 
 CATALOG: dict[str, Entry] = {

@@ -45,8 +45,8 @@ class Exercise:
     seed: int | None = None
     difficulty: int = 1
     digits: int = 4
-    rounding: Rounding = "free"
-    hints: int = 3
+    rounding: Rounding = "free"  # what rounding too early costs: nothing, part of the points, or all
+    hints: int = 3  # the highest level of hint that may be asked for
     tokens_as: Literal["rows", "columns"] = "rows"
 
     def __getstate__(self) -> dict[str, Any]:

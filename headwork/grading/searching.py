@@ -156,7 +156,7 @@ def _graphs(case: Case, wrong: WrongStep) -> Iterator[StepGraph]:
 
 
 def _edit_matches(
-    graph: StepGraph, target: Target, own: bool, most: float = 3
+    graph: StepGraph, target: Target, from_rounded_steps: bool, most: float = 3
 ) -> tuple[list[Match], list[Match]]:
     """The edits that give all numbers, and those that give the wrong ones, where some rows are right."""
     found, partly = list[StepEdit](), list[tuple[StepEdit, str]]()
@@ -170,7 +170,9 @@ def _edit_matches(
             continue
         if target.all_equal and edit.cost > (1.4 if not target.values.any() else 2):
             continue  # zeros everywhere, or one number, are no work: only a common mistake leads there
-        if target.matches(value.array) or (own and _within_rounding(graph, edit, value, target)):
+        if target.matches(value.array) or (
+            from_rounded_steps and _within_rounding(graph, edit, value, target)
+        ):
             found.append(edit)
         elif counted and target.values.all() and target.matches(np.floor(value.array)):
             tried[edit.cause, edit.cost + 1] += 1

@@ -309,11 +309,16 @@ SPECIAL_TOKENS = ("[CLS]", "[SEP]", "<s>", "</s>", "<|endoftext|>")
 
 def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[str, ...]) -> ModelOnInput:
     """A classifier or an encoder of texts, or a language model, on the tokens of one text."""
-    words, special, padding, tokenizer = [str(n) for n in ids], [False] * len(ids), 0, model.tokenizer
+    words, special, replacement_token, tokenizer = (
+        [str(n) for n in ids],
+        [False] * len(ids),
+        0,
+        model.tokenizer,
+    )
     if tokenizer is not None:
         words = [tokenizer.token_text(n).strip() or tokenizer.token_names[n] for n in ids]
         special = [tokenizer.token_names[n] in SPECIAL_TOKENS for n in ids]
-        padding = next(
+        replacement_token = next(
             (tokenizer.token_ids[x] for x in ("[MASK]", *SPECIAL_TOKENS) if x in tokenizer.token_ids), 0
         )
     parts = tuple(number for number, left_out in enumerate(special) if not left_out)
@@ -325,9 +330,9 @@ def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[s
         is_hidden[:, list(parts)] = hidden_mask
         repeated = np.repeat(tokens, len(hidden_mask), 0)
         if not masked:
-            return {"tokens": np.where(is_hidden, padding, repeated)}
+            return {"tokens": np.where(is_hidden, replacement_token, repeated)}
         empty = is_hidden.all(1)  # a mask must leave a token
-        repeated[empty, 0], is_hidden[empty, 0] = padding, False
+        repeated[empty, 0], is_hidden[empty, 0] = replacement_token, False
         return {"tokens": repeated, "mask": (~is_hidden).astype(np.int64)}
 
     def select_output(output: Any, mask: Array | None = None) -> Any:
@@ -349,7 +354,7 @@ def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[s
             {} if tokenizer is None else {n: tokenizer.token_text(n) for n in tokenizer.token_names}
         )
         classes = tuple(names_by_number.get(n, f"token {n}") for n in range(model.config.vocabulary))
-    name_of = tokenizer.token_names[padding] if tokenizer else f"token {padding}"
+    name_of = tokenizer.token_names[replacement_token] if tokenizer else f"token {replacement_token}"
     how = "masked" if masked else f"replaced by {name_of}"
     first = getattr(model.config, "pooling", "") == "first"
     return ModelOnInput(

@@ -80,7 +80,10 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.on_attention, self.before_write = collector.on_attention, collector.before_write
         self.add_unread = collector.add_unread
-        self.operands, self.gradients = not {"query", "key"}.isdisjoint(collector.keep), collector.gradients
+        self.keeps_operands, self.gradients = (
+            not {"query", "key"}.isdisjoint(collector.keep),
+            collector.gradients,
+        )
         self.names = {id(part): path for path, part in parts}
         self.data = {storage_key(tensor) for tensor in tensors_in(inputs, 7)}
         own = [v for _, part in parts for name, v in vars(part).items() if name[0] != "_"]
@@ -259,7 +262,7 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         node = TensorNode(name, parents, (), tuple(out.shape))
         node.data_product = not any(p.constant for p in parents[first : first + 2])
         nodes, pair = parents[first : first + 2], tensors[first : first + 2]
-        if self.operands:
+        if self.keeps_operands:
             node.operands = tuple(pair)
         for at, operand in enumerate(nodes):
             softmax = operand.softmax

@@ -52,9 +52,9 @@ def _exercise_of(kind: str, seed: int, difficulty: int) -> Exercise:
 # --- the cells of a step ------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class AnswerGrid:
-    """The numbers of the entries of a step as they are written, and the matrices in which it is shown."""
+    """The entries of a step by number, as they are written, and the matrices in which it is shown."""
 
-    numbers: Array
+    entry_indices: Array  # the flat index of each entry, as the step is written
     width: int  # entries on one line of text
     matrices: tuple[tuple[str, Array, tuple[str, ...]], ...]  # caption, numbers, axes
 
@@ -64,7 +64,7 @@ class AnswerGrid:
     @property
     def about(self) -> str:
         """Its shape in words; of several matrices that of each."""
-        if not self.numbers.ndim:
+        if not self.entry_indices.ndim:
             return "one number"
         caption, cells, axes = self.matrices[0]
         shape = cells.shape[-len(axes) :]
@@ -74,18 +74,23 @@ class AnswerGrid:
     @property
     def shapes(self) -> list[tuple[int, ...]]:
         """In which it can be written, axes of size 1 left out."""
-        return [np.squeeze(self.numbers).shape, np.squeeze(self.numbers.reshape(-1, self.width)).shape]
+        return [
+            np.squeeze(self.entry_indices).shape,
+            np.squeeze(self.entry_indices.reshape(-1, self.width)).shape,
+        ]
 
     def text(self, entries: list[str]) -> str:
         """The entries as headwork grade reads them: a line per row, ``?`` where there is nothing."""
-        if self.numbers.size != len(entries):
-            raise InputError(f"{len(entries)} entries came; {self.numbers.size} are asked for.")
+        if self.entry_indices.size != len(entries):
+            raise InputError(f"{len(entries)} entries came; {self.entry_indices.size} are asked for.")
         if not any(entry.strip() for entry in entries):
             return ""
         if len(entries) == 1:
             return entries[0].strip()
         words = list(map(_entry_text, entries))
-        return "\n".join(" ".join(words[i] for i in line) for line in self.numbers.reshape(-1, self.width))
+        return "\n".join(
+            " ".join(words[i] for i in line) for line in self.entry_indices.reshape(-1, self.width)
+        )
 
 
 def _grid(exercise: Exercise, step: str, tokens_as: str) -> AnswerGrid | None:
@@ -141,12 +146,12 @@ def _reading_error(entry: str, *, alone: bool = False) -> str:
 
 def _paste(grid: AnswerGrid, text: str, entries: list[str], at: int) -> list[str]:
     """The entries with a pasted text: the whole step, one of its matrices, or a block from one cell on."""
-    whole = grid.numbers.reshape(-1, grid.width)
+    whole = grid.entry_indices.reshape(-1, grid.width)
     blocks = list(_text_arrays(entry_texts(text)))
     block = next((block for block in blocks if np.squeeze(block).shape in grid.shapes), blocks[0])
     result = np.array(entries, object)
     if np.squeeze(block).shape in grid.shapes:
-        result[grid.numbers.reshape(-1)] = block.reshape(-1)
+        result[grid.entry_indices.reshape(-1)] = block.reshape(-1)
         return [str(entry) for entry in result]
     cells = next((cells for _, cells, _ in grid.matrices if at in cells), grid.matrices[0][1])
     block = np.atleast_2d(block)
@@ -214,7 +219,7 @@ def exercise(**origin: Any) -> dict[str, Any]:
                 "points": blank.points,
                 "about": {k: grid.about if grid else blank.shape_text for k, grid in grids.items()},
                 "matrices": {k: grid.data() for k, grid in grids.items() if grid},
-                "size": rows.numbers.size if rows else 0,
+                "size": rows.entry_indices.size if rows else 0,
                 "turns": bool(rows and columns and rows.data() != columns.data()),
             }
         )
@@ -244,7 +249,7 @@ def filled(
         other = read and grid and np.squeeze(read.values).shape not in grid.shapes
         words = f"yours is {size}; expected {grid.about}" if other and grid else size
         return {"entries": str(entries or text), "odd": [], "words": words}
-    texts = list(map(str, entries)) or [""] * grid.numbers.size
+    texts = list(map(str, entries)) or [""] * grid.entry_indices.size
     if text:
         texts = _paste(grid, text, texts, at)
     alone = len(texts) == 1
@@ -381,7 +386,7 @@ def _entries_from(grid: AnswerGrid | None, text: str) -> Any:
     """The entries of a step from its text; the text itself where it has another shape."""
     if grid is None:
         return text
-    empty = [""] * grid.numbers.size
+    empty = [""] * grid.entry_indices.size
     if not re.sub(r"[\s?;,\[\]]", "", text):
         return empty
     try:

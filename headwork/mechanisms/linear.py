@@ -151,14 +151,14 @@ def linear_attention_chunked(
         scoped = inside(note, f"chunk {t}")
         queries = query[..., start : start + chunk, :]
         if mask is None:
-            above, sums = queries @ states[-1], queries @ key_sums[-1].mT
+            numerators, sums = queries @ states[-1], queries @ key_sums[-1].mT
         else:
             products = queries @ key[..., start : start + chunk, :].mT
             scores = scoped("scores", products * causal(products))
-            above, sums = scores @ value[..., start : start + chunk, :], scores.sum(-1, keepdim=True)
+            numerators, sums = scores @ value[..., start : start + chunk, :], scores.sum(-1, keepdim=True)
             if t:
-                above, sums = queries @ states[t - 1] + above, queries @ key_sums[t - 1].mT + sums
-        rows.append(scoped("output", above / scoped("sums", sums)))
+                numerators, sums = queries @ states[t - 1] + numerators, queries @ key_sums[t - 1].mT + sums
+        rows.append(scoped("output", numerators / scoped("sums", sums)))
     return note("output", cat(rows, -2))
 
 

@@ -191,8 +191,8 @@ def _finish(trainer: Trainer, state: TrainState, folder: Path, log: Log) -> Resu
     record |= {"threads": torch.get_num_threads(), "processes": trainer.processes.world_size}
     record |= {"confusion": evaluation.confusion, "mistakes": mistakes}
     record["calibration"] = evaluation.calibration()
-    if isinstance(data, Texts) and (beaten := baseline(data, log)) is not None:
-        record["baseline"] = beaten
+    if isinstance(data, Texts) and (reference := baseline(data, log)) is not None:
+        record["baseline"] = reference
     files, result = {**_start_files(prepared), METRICS: _metrics_lines(state)}, to_json_bytes(record)
     # The result last: with it the run is finished, and all that the manifest lists is there.
     listed = manifest({**files, RESULT: result})
@@ -200,8 +200,8 @@ def _finish(trainer: Trainer, state: TrainState, folder: Path, log: Log) -> Resu
         write_atomic(folder / name, content)
     about = {"accuracy": evaluation.accuracy, "count": len(evaluation.labels), "steps": state.step}
     log(words("run/finished", duration=format_duration(state.seconds), **about))
-    if beaten := record.get("baseline"):
-        log(f"{beaten['name']}, on the same texts: {beaten['accuracy']:.2%}")
+    if reference := record.get("baseline"):
+        log(f"{reference['name']}, on the same texts: {reference['accuracy']:.2%}")
     return Result(folder, record, state.metrics, data)
 
 

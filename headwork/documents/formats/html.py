@@ -249,8 +249,8 @@ def values_markup(
     data, has_exact = Markup(), False
     if interactive:
         records = CellRecords(cards, list(block.options))
-        read = [frame if other is block else Frame(other, cards, frame.scales) for other in frames]
-        contents = [records.frame(one, MAX_SOURCES / len(frames)) for one in read]
+        number_frames = [frame if other is block else Frame(other, cards, frame.scales) for other in frames]
+        contents = [records.frame(one, MAX_SOURCES / len(frames)) for one in number_frames]
         labels = list(slider.labels) if slider else []
         stored = {"records": list(records.record_ids), "frames": contents, "start": start, "labels": labels}
         data = script_data(stored)

@@ -31,7 +31,7 @@ class Misconception:
 
     ``evidence`` says what shows it, from the student's step and the run; ``bits`` how much rarer it is than a
     common one. Exercises are drawn so that it shows where it is ``chosen_for``: to add such a one changes
-    what is drawn.
+    what is drawn. Those of one ``shared_id`` are one mistake, charged once.
     """
 
     slug: str
@@ -41,12 +41,12 @@ class Misconception:
     evidence: Callable[[Any, RunView], str] | None = None
     bits: float = 0.0
     chosen_for: bool = True
-    said_alike: str = ""
+    shared_id: str = ""
 
     @property
     def mistake_id(self) -> str:
         """What makes two of them one mistake: a name of their own, or what both say was done."""
-        return self.said_alike or re.split("[;:]", self.sentence)[0]
+        return self.shared_id or re.split("[;:]", self.sentence)[0]
 
 
 def _read_misconceptions() -> dict[str, Misconception]:
@@ -70,7 +70,7 @@ def _read_misconceptions() -> dict[str, Misconception]:
             evidence,
             bits=entry.get("bits", 0.0),
             chosen_for=entry.get("chosen_for", True),
-            said_alike=entry.get("mistake_id", ""),
+            shared_id=entry.get("mistake_id", ""),
         )
     return known
 
