@@ -65,7 +65,8 @@ class StudentMarks:
 
     @property
     def summary(self) -> str:
-        return f"{self.student}: {points_text(self.points)} of {points_text(self.max_points)} points"
+        student = self.student or "no name"
+        return f"{student}: {points_text(self.points)} of {points_text(self.max_points)} points"
 
     @property
     def state(self) -> str:

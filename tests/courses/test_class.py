@@ -313,3 +313,7 @@ def test_odd_files_are_told_by_name_and_change_nobody_elses_marks(
     assert all(students[student].max_points == students["t01"].max_points for student in STUDENTS)
     assert {graded.student for graded in results if graded.flags} & set(PLAIN) == set()
     assert "fit the numbers of t08" in page
+
+
+def test_an_answer_without_a_name_says_so() -> None:
+    assert StudentMarks("answer.toml").summary == "no name: 0 of 0 points"
