@@ -36,7 +36,8 @@ check: dev
 	@.venv/bin/lint-imports
 
 # The long tests, and then the short ones beside them of what docs/security.md promises.
-ABUSE := tests/*.py tests/numbers/test_hostile.py tests/data tests/models/test_checkpoints.py tests/training \
+ABUSE := tests/*.py tests/numbers/test_hostile.py tests/data tests/models/test_checkpoints.py \
+	tests/models/test_loading.py tests/inspection/test_inspecting.py tests/training \
 	tests/courses/test_hostile_files.py tests/courses/test_class.py tests/courses/test_handin.py \
 	tests/lab/test_hostile.py tests/lab/test_server.py tests/lab/test_calls.py tests/cli/test_command_line.py
 soak: dev

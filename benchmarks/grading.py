@@ -91,7 +91,9 @@ def right_answers(exercise: Exercise, *, exact: bool) -> dict[str, dict[str, str
     if exact:
         steps = exercise.solve(exact=True).steps
         forms["exact"] = {
-            path: as_exact(steps[path].exact) if steps[path].exact is not None else forms["4 digits"][path]
+            path: as_exact(steps[path].exact_values)
+            if steps[path].exact_values is not None
+            else forms["4 digits"][path]
             for path in exercise.asked
         }
     return forms
@@ -114,7 +116,7 @@ class Wrong:
 def mistaken_answers(exercise: Exercise, digits: int, *, short: bool = False) -> Iterator[Wrong]:
     """Each known mistake that exercises are drawn to show, if it changes more than rounding can hide."""
     for mistake in applicable(exercise.case, exercise.solution):
-        steps = run_with_mistakes(exercise.case, mistake) if mistake.chosen_for else None
+        steps = run_with_mistakes(exercise.case, mistake) if mistake.must_show else None
         path = first_change(exercise, steps, 2 * 10.0**-digits) if steps else None
         if steps and path and all(np.isfinite(steps[p]).all() for p in exercise.asked):
             yield Wrong(exercise, texts(exercise, steps, digits, short=short), path, mistake.slug)

@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.report import RESULTS, machine
 from headwork.data.fetching import to_stderr
-from headwork.documents import Table, save_plot
+from headwork.documents import Table, save_figure
 from headwork.errors import unknown_name
 from headwork.files import write_atomic
 from headwork.inspection.run_comparison import compare_curves
@@ -62,7 +62,7 @@ def train_and_keep(name: str) -> int:
     if name.startswith("vision"):
         run = load_run(folder)
         picture = head_figure(run, folder, prepare(run, log=to_stderr).data)
-        save_plot(picture, kept / "heads.png")
+        save_figure(picture, kept / "heads.png")
     return 0
 
 

@@ -19,7 +19,7 @@ from headwork.data import CATALOG
 from headwork.data.fetching import cached_variant, to_stderr
 from headwork.documents import Table
 from headwork.files import write_atomic
-from headwork.training.distributed import ProcessGroup
+from headwork.training.distributed import DistributedContext
 from headwork.training.loop import Trainer
 from headwork.training.preparation import prepare
 
@@ -30,7 +30,7 @@ MOST = 0.05
 def measure(run: training.RunConfig, steps: int) -> tuple[float, float]:
     """Seconds of the input path and of the whole step, as the medians over some steps."""
     prepared = prepare(run, log=to_stderr)
-    trainer = Trainer(prepared, prepared.new_model(), ProcessGroup(), to_stderr)
+    trainer = Trainer(prepared, prepared.new_model(), DistributedContext(), to_stderr)
     order = prepared.training.shuffled_batches(run.batch_size, run.seed, 0)[: steps + 3]
     inputs, whole = [], []
     for number, chosen in enumerate(order):

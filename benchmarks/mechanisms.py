@@ -28,7 +28,7 @@ def page() -> str:
         taken: dict[str, str] = {}
         for step in mechanism.steps:
             formula = formula_for(
-                step, columns=False, convention=convention, path=step.name, earlier_symbols=taken
+                step, tokens_as_columns=False, convention=convention, path=step.name, earlier_symbols=taken
             )
             taken |= {} if step.when else {step.name: step.symbol}
             only, axes = f" (with {step.when})" if step.when else "", step.axes.replace(" ", " x ")

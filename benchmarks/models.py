@@ -329,12 +329,12 @@ def draw_curves(curves: dict[str, dict[int, float]]) -> Any:
 
 
 def build_report(*, compiled: bool = True) -> Report:
-    from headwork.documents import save_plot
+    from headwork.documents import save_figure
 
     torch.manual_seed(0)
     rows = training_rows(compilers=(False, True) if compiled else (False,))
     more, curves = linear_rows()
-    save_plot(draw_curves(curves), RESULTS / "models.svg")
+    save_figure(draw_curves(curves), RESULTS / "models.svg")
     return Report(
         name="models",
         title="Models: the training step, linear attention, the fused twins",

@@ -39,7 +39,7 @@ from headwork.documents import Table
 from headwork.files import write_atomic
 from headwork.libc import keep_freed_memory
 from headwork.training import changed, vision
-from headwork.training.distributed import ProcessGroup
+from headwork.training.distributed import DistributedContext
 from headwork.training.evaluation import evaluate
 from headwork.training.loop import Trainer
 from headwork.training.preparation import PreparedRun, prepare
@@ -85,7 +85,7 @@ class Contender:
     def epochs(self) -> Iterator[None]:
         """Train epoch by epoch; the clock runs in steps, not while the test set is evaluated."""
         run, test, step = self.prepared.run, self.prepared.read_test(), 0
-        trainer = Trainer(self.prepared, self.model, ProcessGroup(), to_stderr)
+        trainer = Trainer(self.prepared, self.model, DistributedContext(), to_stderr)
         for epoch in range(run.epochs):
             begun = time.monotonic()
             for chosen in self.prepared.training.shuffled_batches(run.batch_size, run.seed, epoch):

@@ -1,7 +1,7 @@
 """Headwork: a workbench for attention and the networks around it.
 
 >>> import headwork
->>> headwork.explain("softmax", scores="0 0", exact=True)["weights"].exact.tolist()
+>>> headwork.explain("softmax", scores="0 0", exact=True)["weights"].exact_values.tolist()
 [1/2, 1/2]
 """
 

@@ -33,13 +33,13 @@ class TooLarge(InputError):
     """The work was refused by its size, before it began."""
 
 
-def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
+def unknown_name(kind: str, name: object, choices: Iterable[str]) -> InputError:
     """An unknown name, with the nearest known one.
 
     >>> print(unknown_name("mechanism", "atention", ["attention", "softmax"]))
     unknown mechanism 'atention'. Did you mean 'attention'? Known: attention, softmax.
     """
-    names = list(known)
+    names = list(choices)
     name = truncate(str(name), 200)
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" Did you mean '{close[0]}'?" if close else ""
@@ -47,13 +47,20 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
     return InputError(f"unknown {kind} '{name}'.{hint} {listed}")
 
 
-def check_known(kind: str, name: object, known: Collection[str]) -> None:
-    """Refuse a name that is not a known one.
+def check_known(kind: str, name: object, choices: Collection[str], where: str = "") -> None:
+    """Refuse a name that is not a known one; ``where`` is the file in which it stands.
 
     >>> check_known("ends", "clamp", ("clamp", "wrap"))
     """
-    if name not in known:
-        raise unknown_name(kind, name, known)
+    if name not in choices:
+        error = unknown_name(kind, name, choices)
+        raise InputError(f"{where}: {error}") if where else error
+
+
+def check_all_known(kind: str, names: Iterable[object], choices: Collection[str], where: str = "") -> None:
+    """Refuse the first of several names that is not a known one."""
+    for name in names:
+        check_known(kind, name, choices, where)
 
 
 def format_shape(shape: Iterable[int], axes: str) -> str:

@@ -113,13 +113,13 @@ def load_package_toml(module: str, name: str) -> dict[str, Any]:
     return tomllib.loads(Path(module).with_name(name).read_text("utf-8"))
 
 
-def load_words(module: str, name: str = "words.toml") -> Callable[..., Any]:
-    """A function that gives an entry of such a TOML file by its path, filled in: what a room says.
+def load_words(module: str) -> Callable[..., Any]:
+    """A function that gives an entry of ``words.toml`` there by its path, filled in: a text of the package.
 
     ``words("gap/note", gap=24)`` is the entry ``note`` of ``[gap]``, with 24 for ``{gap}``; a table or a list
     is filled in throughout.
     """
-    entries = load_package_toml(module, name)
+    entries = load_package_toml(module, "words.toml")
 
     def fill(entry: Any, values: dict[str, Any]) -> Any:
         if isinstance(entry, dict):

@@ -98,7 +98,7 @@ class Mechanism:
     build_parameters: Callable[[Mapping[str, Any]], Any] | None = None
 
     @classmethod
-    def of(cls, function: Callable[..., Any], *cards: Input | Step, **more: Any) -> "Mechanism":
+    def from_function(cls, function: Callable[..., Any], *cards: Input | Step, **more: Any) -> "Mechanism":
         """The function with its cards; its keyword-only parameters are its options."""
         named = {n: p for n, p in inspect.signature(function).parameters.items() if n != "parameters"}
         options = {n: p for n, p in named.items() if p.kind is p.KEYWORD_ONLY and n not in RUN_KEYWORDS}
@@ -157,7 +157,7 @@ def mechanism(
     """
 
     def register(function: Function) -> Function:
-        registered = Mechanism.of(function, *cards, build_parameters=build_parameters)
+        registered = Mechanism.from_function(function, *cards, build_parameters=build_parameters)
         registry[registered.slug] = registered
         return function
 

@@ -23,6 +23,7 @@ from headwork.files import load_package_toml
 MAX_TOKENIZER_BYTES = 100_000_000
 MAX_LENGTHS = {"vocab": 300_000, "merges": 300_000, "added_tokens": 1000}  # may be long; other lists:
 MAX_LIST, MAX_STRING = 16, 1000
+MAX_WORD = 100_000  # bytes that are merged with each other; a longer word is taken in parts
 MAX_MEMOISED = 2**17  # words, and characters, whose answer is kept
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(8192, 8203)))
 UNICODE = load_package_toml(__file__, "tokenizer_unicode.toml")
@@ -92,16 +93,16 @@ class PythonTokenizer:
         self.added = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if added else None
         self.normalizers = _normalizers(data.get("normalizer"))
         self.split, in_bytes = _pre_tokenizer(data.get("pre_tokenizer"))
-        pieces, letter = _subword_model(model, vocabulary), BYTE_TO_CHAR.__getitem__
-        self.ids_of_word = Memoised(lambda w: pieces("".join(map(letter, w.encode())) if in_bytes else w))
+        word_to_ids, char = _subword_model(model, vocabulary), BYTE_TO_CHAR.__getitem__
+        self.ids_of_word = Memoised(lambda w: word_to_ids("".join(map(char, w.encode())) if in_bytes else w))
         decoder = _type("decoder", data.get("decoder"), "null", "WordPiece", "ByteLevel")
         self.byte_level = decoder == "ByteLevel"
         truncation = data.get("truncation")
         self.max_length: int | None = None if truncation is None else _get(truncation, "max_length", int)
-        _check(truncation or {}, "truncation", direction=("Right",), strategy=("LongestFirst", "OnlyFirst"))
+        _expect(truncation or {}, "truncation", direction=("Right",), strategy=("LongestFirst", "OnlyFirst"))
 
-    def encode(self, text: str, *, whole: bool = False) -> list[int]:
-        """The tokens of a text, special ones included; all of them if ``whole``."""
+    def encode(self, text: str, *, all_tokens: bool = False) -> list[int]:
+        """The tokens of a text, special ones included; all of them if ``all_tokens``."""
         if any("\ud800" <= character <= "\udfff" for character in ("" if text.isascii() else set(text))):
             raise InputError(
                 f"the text {truncate(ascii(text), 100)} holds half a character. Save it as UTF-8."
@@ -114,7 +115,7 @@ class PythonTokenizer:
             for change in self.normalizers:
                 piece = change(piece)
             ids.extend(chain.from_iterable(map(self.ids_of_word.__getitem__, self.split(piece))))
-        if self.max_length is not None and not whole:
+        if self.max_length is not None and not all_tokens:
             del ids[max(0, self.max_length - len(self.prefix) - len(self.suffix)) :]
         return [*self.prefix, *ids, *self.suffix]
 
@@ -141,17 +142,17 @@ def _get(part: Any, name: str, kind: type) -> Any:
     return value
 
 
-def _type(name: str, part: Any, *known: str) -> str:
+def _type(name: str, part: Any, *known_types: str) -> str:
     """The type of a part, which must be a known one."""
     kind: str = "null" if part is None else _get(part, "type", str)
-    if kind not in known:
-        raise ValueError(f"the {name} '{truncate(kind, 100)}' is unknown; known are {', '.join(known)}")
+    if kind not in known_types:
+        raise ValueError(f"the {name} '{truncate(kind, 100)}' is unknown; known are {', '.join(known_types)}")
     return kind
 
 
-def _check(part: Json, what: str, **known: tuple[Any, ...]) -> None:
+def _expect(part: Json, what: str, **allowed: tuple[Any, ...]) -> None:
     """Refuse an option whose value is not a known one; the first is the default."""
-    for name, values in known.items():
+    for name, values in allowed.items():
         if part.get(name, values[0]) not in values:
             raise ValueError(f"{what} with {name} {truncate(repr(part[name]), 100)} is unknown")
 
@@ -162,7 +163,7 @@ def _added_tokens(tokens: list[Json], vocabulary: dict[str, int]) -> dict[str, i
     for token in tokens:
         name = _get(token, "content", str)
         what = f"the added token {truncate(repr(name), 100)}"
-        _check(token, what, **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), (False,)))
+        _expect(token, what, **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), (False,)))
         number = vocabulary.get(name, max(len(vocabulary), 1 + max(result.values(), default=-1)))
         if not name or token.get("id") != number:
             raise ValueError(f"{what} has the id {token.get('id')}, expected {number}")
@@ -249,7 +250,7 @@ def _split_class(character: str, kind: str) -> str:
 def _pre_tokenizer(part: Any) -> tuple[Callable[[str], list[str]], bool]:
     """What cuts a text, and whether it then takes bytes for letters."""
     kind = _type("pre_tokenizer", part, *PATTERNS)
-    _check(part, kind, use_regex=(True,))
+    _expect(part, kind, use_regex=(True,))
     prefix = " " if kind == "ByteLevel" and _get(part, "add_prefix_space", bool) else ""
     pattern = re.compile(PATTERNS[kind], re.ASCII)
     table = Memoised(lambda code: _split_class(chr(code), kind))
@@ -267,13 +268,19 @@ def _subword_model(part: Json, vocabulary: dict[str, int]) -> Callable[[str], Id
     if kind == "BPE":
         null_options = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout")
         flags = ("fuse_unk", "byte_fallback", "ignore_merges")
-        _check(part, "BPE", **dict.fromkeys(null_options, (None,)), **dict.fromkeys(flags, (False,)))
+        _expect(part, "BPE", **dict.fromkeys(null_options, (None,)), **dict.fromkeys(flags, (False,)))
         pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in _get(part, "merges", list)]
         merges = {
             (vocabulary[left], vocabulary[right]): (rank, vocabulary[left + right])
             for rank, (left, right) in enumerate(pairs)
         }
-        return lambda word: _apply_merges([vocabulary[x] for x in word if x in vocabulary], merges)
+
+        def merged(word: str) -> Ids:
+            parts = (word[i : i + MAX_WORD] for i in range(0, len(word), MAX_WORD))
+            known = ([vocabulary[x] for x in part if x in vocabulary] for part in parts)
+            return tuple(chain.from_iterable(_apply_merges(ids, merges) for ids in known))
+
+        return merged
     unknown = (vocabulary[_get(part, "unk_token", str)],)
     if kind == "WordLevel":
         return lambda word: (vocabulary[word],) if word in vocabulary else unknown

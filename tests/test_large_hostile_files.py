@@ -116,6 +116,8 @@ def images(size: int) -> dict[str, bytes]:
         return file.getvalue()
 
     side = 5477 if size > 10**6 else 90  # as many pixels as are decoded
+    drawn = saved("JPEG", "RGB", side, progressive=True)[:-2]
+    scan = drawn[drawn.rindex(b"\xff\xda") :]
     squeezed = zlib.compress(bytes(side * (side * 3 + 1)), 9)
     text = b"a\0\0" + zlib.compress(bytes(20 * size), 9)
     frames = [Image.new("P", (side // 4, side // 4), n % 7) for n in range(20)]
@@ -130,6 +132,9 @@ def images(size: int) -> dict[str, bytes]:
         "compressed text": png(8, 8, 2, zlib.compress(bytes(8 * 25)), *[(b"zTXt", text)] * 50),
         "many texts": png(8, 8, 2, zlib.compress(bytes(8 * 25)), *[(b"tEXt", b"a\0b")] * (size // 20)),
         "profile": png(8, 8, 2, zlib.compress(bytes(8 * 25)), (b"iCCP", text)),
+        "scans": drawn + scan * ((size - len(drawn)) // len(scan)) + b"\xff\xd9",
+        "progressive": drawn + b"\xff\xd9",
+        "tall": png(1, side**2, 2, zlib.compress(bytes(4 * side**2), 9)),
         "transparent": saved("PNG", "RGBA", int(side / 1.74)),
         "photograph": saved("JPEG", "RGB", side),
         "four colours": saved("JPEG", "CMYK", int(side / 1.74)),
@@ -156,7 +161,7 @@ def archives(size: int) -> dict[str, bytes]:
         np.save(file, value)
         return file.getvalue()
 
-    def claims(shape: tuple[int, ...], dtype: str) -> bytes:
+    def claims(shape: Any, dtype: str) -> bytes:
         head = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}".encode()
         return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head
 
@@ -178,6 +183,11 @@ def archives(size: int) -> dict[str, bytes]:
         "same member": packed(labels, small, *[("x.npy", bytes(1000))] * 20),
         "labels": packed(small, ("labels.npy", array(np.full(8, 2**62)))),
         "classes": packed(small, labels, ("classes.npy", claims((10,), "<U999999") + bytes(100))),
+        "empty classes": packed(small, labels, ("classes.npy", claims((2**40,), "<U0"))),
+        "no character": packed(small, labels, ("classes.npy", claims((1,), "<U1") + b"\xff" * 4)),
+        "half a character": packed(small, labels, ("classes.npy", claims((1,), "<U1") + b"\x00\xd8\0\0")),
+        "truth as a size": packed(labels, ("images.npy", claims((True, 4, 4), "|u1") + bytes(16))),
+        "signs": packed(labels, ("images.npy", claims("-" * min(size, 9000) + "1", "|u1"))),
         "truncated": packed(labels, small)[:-30],
         "noise": b"PK\x03\x04" + os.urandom(size),
         "nothing": b"PK\x05\x06" + bytes(18),
@@ -235,7 +245,7 @@ def run_folder(folder: Path, name: str, data: bytes) -> Path:
 
 def model_folder(folder: Path, name: str, data: bytes) -> Path:
     """A model of which the manifest lists the file as it is."""
-    from headwork.checkpoint_files import manifest
+    from headwork.model_files import manifest_bytes
 
     files = {
         "config.json": b'{"format": "headwork checkpoint 1"}',
@@ -243,7 +253,7 @@ def model_folder(folder: Path, name: str, data: bytes) -> Path:
     } | {name: data}
     for other, content in files.items():
         (folder / other).write_bytes(content)
-    (folder / "manifest.json").write_bytes(data if name == "manifest.json" else manifest(files))
+    (folder / "manifest.json").write_bytes(data if name == "manifest.json" else manifest_bytes(files))
     return folder
 
 
@@ -255,6 +265,7 @@ def written(folder: Path, name: str, data: bytes) -> Path:
 def readers() -> dict[str, tuple[Callable[[int], dict[str, bytes]], Callable[[Path, bytes], Any]]]:
     """Each kind of file: its contents, and its use."""
     import headwork
+    import headwork.data.summaries
     from headwork import data, training
     from headwork.comparison import measurements
     from headwork.courses.cohort import read_overrides
@@ -264,6 +275,9 @@ def readers() -> dict[str, tuple[Callable[[int], dict[str, bytes]], Callable[[Pa
 
     def load(name: str) -> Callable[[Path, bytes], Any]:
         return lambda folder, content: data.load(written(folder, name, content))
+
+    def npz(folder: Path, content: bytes) -> Any:
+        return data.summaries.data_document(data.load(written(folder, "a.npz", content)), 10, 0).to_html()
 
     def problem(folder: Path, content: bytes) -> Any:
         slug, values = read_problem(written(folder, "problem.toml", content))
@@ -292,7 +306,7 @@ def readers() -> dict[str, tuple[Callable[[int], dict[str, bytes]], Callable[[Pa
         ),
         "jsonl": (table_texts, load("a.jsonl")),
         "parquet": (table_texts, load("a.parquet")),
-        "npz": (archives, load("a.npz")),
+        "npz": (archives, npz),
         "image": (images, lambda f, c: read_image(written(f, "a.png", c))),
         "tokenizer": (tokenizers, lambda f, c: read_tokenizer_json(c, "tokenizer.json")),
         "measurement": (json_texts, measurement),

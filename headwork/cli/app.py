@@ -76,7 +76,7 @@ def group(name: str) -> typer.Typer:
     return typer_group
 
 
-def command(name: str = "", *, of: str = "") -> Callable[[Function], Function]:
+def command(name: str = "", *, group_name: str = "") -> Callable[[Function], Function]:
     """Add a function as a command, or as one of a group; its words stand in ``commands.toml``.
 
     The first line of its docstring is what --help lists, under the panel that its module is named after.
@@ -84,13 +84,14 @@ def command(name: str = "", *, of: str = "") -> Callable[[Function], Function]:
     """
 
     def add(function: Function) -> Function:
-        own = name or function.__name__.strip("_")
-        about = COMMANDS[f"{of} {own}".strip()]
+        command_name = name or function.__name__.strip("_")
+        about = COMMANDS[f"{group_name} {command_name}".strip()]
         shows = "output" in inspect.signature(function).parameters
         complete = (with_output if shows else with_parameters)(function, parameters_of(function, about))
-        panel = None if of else function.__module__.rpartition(".")[2].replace("_", " ").capitalize()
+        panel = None if group_name else function.__module__.rpartition(".")[2].replace("_", " ").capitalize()
         settings: dict[str, Any] = {"help": about.get("help"), "epilog": _epilog(about["examples"])}
-        (group(of) if of else app).command(own, rich_help_panel=panel, **settings)(complete)
+        parent = group(group_name) if group_name else app
+        parent.command(command_name, rich_help_panel=panel, **settings)(complete)
         return function
 
     return add
@@ -139,9 +140,10 @@ def register() -> None:
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    out, error = cast(TextIO, SafeStream(sys.stdout)), cast(TextIO, SafeStream(sys.stderr))
-    with redirect_stdout(out), redirect_stderr(error):
-        _main()
+    with open(os.devnull, "w") as nowhere:
+        out, error = (SafeStream(stream or nowhere) for stream in (sys.stdout, sys.stderr))  # None: closed
+        with redirect_stdout(cast(TextIO, out)), redirect_stderr(cast(TextIO, error)):
+            _main()
 
 
 def _main() -> None:
@@ -175,6 +177,8 @@ def _main() -> None:
         elif isinstance(error, OSError) and error.strerror:  # a name that is too long, a full disk
             where = f"{truncate(str(error.filename), 200)}: " if error.filename else ""
             message = f"{where}{error.strerror}."
+        elif isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # numpy's, and torch's
+            message = f"not enough memory. Give less at once: smaller images, a smaller batch_size. ({error})"
         else:
             message = f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where."
         print(f"headwork: {truncate(message)}", file=sys.stderr)

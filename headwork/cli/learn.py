@@ -106,20 +106,20 @@ def lab(
     """
     from headwork.lab import page
 
-    begin = page.page_address(place)
+    fragment = page.page_address(place)
     if (save or site) and (port or host != "127.0.0.1"):
         raise InputError("--host and --port are for a lab that is served; --save and --site write files.")
     if save or site:
-        _write_lab(save, site, begin)
+        _write_lab(save, site, fragment)
         return
     for folder in model or ():
         from headwork.lab.foreign import offer
 
-        offer(folder.resolve().name, folder)
+        offer(folder.absolute().name, folder)
     from headwork.lab.server import serve
 
     def announce(address: str) -> None:
-        address += begin
+        address += fragment
         print(f"The lab is at {address}\nCtrl-C ends it.", flush=True)
         if browser:
             _open_browser(address)
@@ -127,14 +127,14 @@ def lab(
     serve(host=host, port=port, announce=announce)
 
 
-def _write_lab(save: Path | None, site: Path | None, at: str) -> None:
+def _write_lab(save: Path | None, site: Path | None, fragment: str) -> None:
     from headwork.files import write_atomic
     from headwork.lab import page
 
     check_out_path(save)
     check_out_path(site, folder=True, option="--site")
     if save:
-        print(f"wrote {write_atomic(save, page.one_file())}{at}", file=sys.stderr)
+        print(f"wrote {write_atomic(save, page.one_file())}{fragment}", file=sys.stderr)
     for name, data in page.site().items() if site else ():
         assert site is not None
         write_atomic(site / name, data)

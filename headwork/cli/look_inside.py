@@ -10,7 +10,7 @@ import typer
 
 from headwork.cli.app import command
 from headwork.cli.options import COMMANDS
-from headwork.cli.output import Output, assignment, comma_separated
+from headwork.cli.output import Output, assignment, check_out_path, comma_separated
 from headwork.errors import InputError
 from headwork.files import toml_text
 
@@ -30,14 +30,14 @@ def _add_sizes_command(name: str) -> None:
         ledger = getattr(sizes, function)(**arguments)
         output.show(ledger.with_code(f"from headwork import sizes\n\n{code}"))
 
-    command(name, of="sizes")(count)
+    command(name, group_name="sizes")(count)
 
 
 for ledger in ("patches", "convolution", "attention", "transformer", "vit", "growth"):
     _add_sizes_command(ledger)
 
 
-@command(of="sizes")
+@command(group_name="sizes")
 def model(
     output: Output, name: str, set_: list[str] | None = None, tokens: int = 128, batch: int = 1
 ) -> None:
@@ -65,12 +65,8 @@ def model(
 
 def _parse_sizes(option: str, text: str) -> int | str | tuple[int, ...]:
     """``224`` is one size, ``3x256x256`` are several; for a convolution ``W`` is any size."""
-    if re.fullmatch(r"[A-Za-z](?:_?\d+|_\w{1,9})?", text) and option in (
-        "--input",
-        "--kernel",
-        "--stride",
-        "--padding",
-    ):
+    of_convolution = option in ("--input", "--kernel", "--stride", "--padding")
+    if of_convolution and re.fullmatch(r"[A-Za-z](?:_?\d+|_\w{1,9})?", text):
         return text
     parts = re.split(r"\s*[x×X*,]\s*", text.strip())
     if not all(re.fullmatch(r"-?\d{1,18}", part) for part in parts):
@@ -98,13 +94,13 @@ def sensitivity(
 
     Shows weights and output for several beta, the worst case over all inputs, and where the winner flips.
     """
-    from headwork.documents import save_plot
+    from headwork.documents import save_figure
     from headwork.readings.sensitivity import sensitivity as measure
 
-    result = measure(query, key, value, change=change, delta=delta, betas=betas)
+    result = measure(query, key, value, moved_key=change, delta=delta, betas=betas)
     output.show(result.document(digits))
     if plot is not None:
-        save_plot(result.figure(), plot)
+        save_figure(result.figure(), plot)
 
 
 @command()
@@ -148,6 +144,7 @@ def compare(
     The models have equally many parameters. The remaining time is estimated from the measurements
     finished so far.
     """
+    check_out_path(out, folder=True)
     try:
         seed_numbers = [int(part) for part in comma_separated(seeds)]
     except ValueError:
@@ -156,10 +153,10 @@ def compare(
         raise InputError('compare needs torch, which is not installed: pip install ".[train]"')
     from headwork import comparison
 
-    settings = comparison.Settings.of(
+    settings = comparison.Settings.from_options(
         full=full,
         families=comma_separated(families.lower()),
-        rows=only or [],
+        sections=only or [],
         seeds=seed_numbers,
         steps=steps,
     )

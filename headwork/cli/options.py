@@ -33,12 +33,12 @@ def parameters_of(function: Function, about: Mapping[str, Any]) -> Parameters:
     return result
 
 
-def _words(name: str, own: Any) -> dict[str, Any]:
+def _words(name: str, texts: Any) -> dict[str, Any]:
     """What is said of an option: a text of its own, or what several commands share with what it adds."""
-    if isinstance(own, str):
-        return {"help": own}
+    if isinstance(texts, str):
+        return {"help": texts}
     shared = COMMANDS["options"].get(name, {})
-    return {**({"help": shared} if isinstance(shared, str) else shared), **own}
+    return {**({"help": shared} if isinstance(shared, str) else shared), **texts}
 
 
 def _type_and_default(words: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -62,8 +62,8 @@ def with_parameters(function: Function, parameters: Parameters) -> Function:
     """The function with these parameters, as typer reads them."""
 
     @wraps(function)
-    def command(**given: Any) -> None:
-        function(**given)
+    def command(**arguments: Any) -> None:
+        function(**arguments)
 
     command.__annotations__ = {name: kind for name, (kind, _) in parameters.items()}
     keyword = inspect.Parameter.KEYWORD_ONLY

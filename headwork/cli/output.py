@@ -39,12 +39,12 @@ class Output:
         """Whether no other format was asked for."""
         return self.format == DEFAULT_FORMAT
 
-    def show(self, shown: "Renderable", *, good: bool = True) -> None:
+    def show(self, result: "Renderable", *, good: bool = True) -> None:
         """Write a document to the screen, or whole into the file; what is not good ends with exit code 1."""
         if self.path is None:
-            self._print(shown.render(self.format, style=style_for(sys.stdout), fragment=self.fragment))
+            self._print(result.render(self.format, style=style_for(sys.stdout), fragment=self.fragment))
         else:
-            self._save(shown.document(), self.path)
+            self._save(result.document(), self.path)
         if not good:
             raise Exit(1)
 
@@ -71,20 +71,24 @@ class Output:
 
 
 def check_out_path(path: Path | None, *, folder: bool = False, option: str = "--out") -> None:
-    """Refuse a folder where a file is to be written, and a file where a folder is."""
-    if path is not None and path.exists() and path.is_dir() != folder:
+    """Refuse a folder where a file is to be written, and a file, or the name of one, where a folder is."""
+    if path is None:
+        return
+    if path.exists() and path.is_dir() != folder:
         wrong, wanted = ("file", "folder") if folder else ("folder", "file in it")
         raise InputError(f"{option} {path} is a {wrong}. Name a {wanted}.")
+    if folder and not path.exists() and format_for_path(path) != DEFAULT_FORMAT:
+        raise InputError(f"{option} {path} is the name of a file, but a folder is written. Name a folder.")
 
 
-def with_output(function: Function, own: Parameters) -> Function:
+def with_output(function: Function, parameters: Parameters) -> Function:
     """The function with the options of its output in place of the parameter ``output``.
 
-    An option that is its ``own`` (an --out that is a folder, say) stays that.
+    One that is among its ``parameters`` (an --out that is a folder, say) stays that.
     """
     *names, last = format_names()
     types = {"as_": (str, ""), "json": (bool, False), "out": (Path | None, None), "fragment": (bool, False)}
-    words: dict[str, str] = {name: COMMANDS["options"][name] for name in types if name not in own}
+    words: dict[str, str] = {name: COMMANDS["options"][name] for name in types if name not in parameters}
     if "as_" in words:
         words["as_"] = words["as_"].format(formats=f"{', '.join(names)} or {last}")
     options = {
@@ -92,15 +96,15 @@ def with_output(function: Function, own: Parameters) -> Function:
     }
 
     @wraps(function)
-    def command(**given: Any) -> None:
-        typed = {name: given.pop(name) for name in options}
+    def command(**arguments: Any) -> None:
+        typed = {name: arguments.pop(name) for name in options}
         if typed["json"] and typed["as_"] not in ("", "json"):
             raise InputError(f"--json and --as {typed['as_']}: which one? Leave one out.")
         chosen = "json" if typed["json"] else typed["as_"] or format_for_path(typed.get("out"))
         find_format(chosen)
-        function(**given, output=Output(chosen, typed.get("out"), typed["fragment"]))
+        function(**arguments, output=Output(chosen, typed.get("out"), typed["fragment"]))
 
-    return with_parameters(command, own | options)
+    return with_parameters(command, parameters | options)
 
 
 class SafeStream:

@@ -7,10 +7,10 @@ import typer
 
 from headwork.cli.app import command
 from headwork.cli.output import Output, check_out_path
-from headwork.errors import InputError
+from headwork.errors import InputError, truncate
 
 
-@command(of="practice")
+@command(group_name="practice")
 def list_(output: Output) -> None:
     """List the kinds of exercise and what each asks for."""
     from headwork.exercises.questions import kind_table
@@ -18,7 +18,7 @@ def list_(output: Output) -> None:
     output.show(kind_table())
 
 
-@command(of="practice")
+@command(group_name="practice")
 def new(output: Output, kind: str, seed: int = 0, difficulty: int = 1, out: Path | None = None) -> None:
     """Make one exercise: the question and an answer sheet.
 
@@ -27,11 +27,11 @@ def new(output: Output, kind: str, seed: int = 0, difficulty: int = 1, out: Path
     from headwork.courses.answer_page import answer_page
     from headwork.exercises import generate, questions, read_exercise
 
-    own = kind.endswith(".toml")
-    if own and (seed, difficulty) != (0, 1):
+    is_file = kind.endswith(".toml")
+    if is_file and (seed, difficulty) != (0, 1):
         raise InputError(f"{kind} has its own numbers: --seed and --difficulty are for kinds of exercise.")
-    exercise = read_exercise(kind) if own else generate(kind, seed, difficulty)
-    name = Path(kind).stem if own else exercise.kind
+    exercise = read_exercise(kind) if is_file else generate(kind, seed, difficulty)
+    name = Path(kind).stem if is_file else exercise.kind
     question = questions.build_question(exercise)
     if out is None:
         output.show(question)
@@ -47,13 +47,13 @@ def new(output: Output, kind: str, seed: int = 0, difficulty: int = 1, out: Path
         write_atomic(out / f"question{find_format(format_).SUFFIX}", question.render(format_))
     write_atomic(out / "exercise.toml", exercise.to_toml())
     next_step = f"Next: put it into {out} in place of the one there, then run headwork grade {answer}"
-    page = answer_page({name: exercise}, origin=not own, next_step=next_step)
+    page = answer_page({name: exercise}, origin=not is_file, next_step=next_step)
     write_atomic(out / "answer.html", page)
-    write_atomic(answer, questions.answer_sheet({name: exercise}, origin=not own))
+    write_atomic(answer, questions.answer_sheet({name: exercise}, origin=not is_file))
     print(f"wrote {out}: fill in answer.toml or answer.html, then headwork grade {answer}", file=sys.stderr)
 
 
-@command(of="practice")
+@command(group_name="practice")
 def check(output: Output, exercise: Path) -> None:
     """Find mistakes that these numbers cannot reveal.
 
@@ -61,14 +61,14 @@ def check(output: Output, exercise: Path) -> None:
     """
     from headwork.exercises import checking, read_exercise
 
-    own = read_exercise(exercise)
-    if own.is_challenge:
+    loaded = read_exercise(exercise)
+    if loaded.is_challenge:
         raise InputError(f"{exercise}: any solution that works is correct, so there is nothing to reveal.")
-    result = checking.check(own)
+    result = checking.check(loaded)
     output.show(result, good=result.good)
 
 
-@command(of="practice")
+@command(group_name="practice")
 def sheet(course: Path, roster: Path, out: Path) -> None:
     """Make a variant of a sheet for every student.
 
@@ -76,12 +76,13 @@ def sheet(course: Path, roster: Path, out: Path) -> None:
     """
     from headwork.courses.sheets import read_roster, read_sheet_template, write_sheets
 
+    check_out_path(out, folder=True)
     students = read_roster(roster)
     write_sheets(read_sheet_template(course), students, out)
     print(f"wrote {out}: students/ to hand out, key/ to keep, answers/ for what comes back", file=sys.stderr)
 
 
-@command(of="practice")
+@command(group_name="practice")
 def export(sources: list[str], to: str, out: Path, seed: int = 0, difficulty: int = 1, hint: int = 2) -> None:
     """Write exercises as the files of a course system.
 
@@ -90,17 +91,18 @@ def export(sources: list[str], to: str, out: Path, seed: int = 0, difficulty: in
     """
     from headwork.courses import assignments, exporting
 
+    check_out_path(out, folder=True)
     if len(sources) == 1 and assignments.is_key_folder(sources[0]):
         exporting.export({}, to, out, hint=hint, sheets=assignments.read_student_sheets(sources[0]))
-        own = "upload autograder.zip" if to == "gradescope" else exporting.NEXT_STEPS[to]
-        print(f"wrote {out}: {own}; hand out every student's own sheet, too", file=sys.stderr)
+        next_step = "upload autograder.zip" if to == "gradescope" else exporting.NEXT_STEPS[to]
+        print(f"wrote {out}: {next_step}; hand out every student's own sheet, too", file=sys.stderr)
     else:
         exercises = assignments.read_exercises(sources, seed=seed, difficulty=difficulty)
         exporting.export(exercises, to, out, hint=hint)
         print(f"wrote {out}: {exporting.NEXT_STEPS[to]}", file=sys.stderr)
 
 
-@command(of="course")
+@command(group_name="course")
 def show(output: Output, question: str = "", find: str = "") -> None:
     """List the hand-outs' questions, or answer one.
 
@@ -119,7 +121,7 @@ def show(output: Output, question: str = "", find: str = "") -> None:
         output.show(handouts.question_list() if output.is_default else handouts.answers_document())
 
 
-@command("new", of="course")
+@command("new", group_name="course")
 def new_notebook(notebook: str, out: Path, as_: str = "student", force: bool = False) -> None:
     """Write a course notebook.
 
@@ -128,6 +130,7 @@ def new_notebook(notebook: str, out: Path, as_: str = "student", force: bool = F
     from headwork.courses.exporting import NEXT_STEPS
     from headwork.courses.notebooks import write_notebook
 
+    check_out_path(out, folder=True)
     files = write_notebook(notebook, as_, out, force=force)
     print(f"wrote {out}: {NEXT_STEPS.get(as_, f'open {files[0].name}')}", file=sys.stderr)
 
@@ -148,8 +151,7 @@ def handin(output: Output, source: Path, force: bool = False) -> None:
         raise InputError(f"{source} is not complete; --force writes the rest.\n  {complaints}")
     output.show(result)
     print(f"{result.title}: {len(result.formulas)} formulas of your own", file=sys.stderr)
-    for complaint in result.complaints:
-        print(f"Note: {complaint}", file=sys.stderr)
+    print(truncate("".join(f"Note: {one}\n" for one in result.complaints)), end="", file=sys.stderr)
 
 
 @command()
@@ -167,6 +169,7 @@ def grade(
     Every step is marked, the cause of the first incorrect one is named, and later steps are marked from the
     student's own numbers. Exit codes: 0 all correct, 1 something incorrect, 2 unreadable.
     """
+    check_out_path(out, folder=True)
     if gradebook is not None and (out is None or not answers.is_dir()):
         raise InputError("--gradebook needs a folder of answers, and --out for the copy that is filled in.")
     if column and gradebook is None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headwork.training import Result
 
 
-@command(of="data")
+@command(group_name="data")
 def list_(output: Output) -> None:
     """List the sets: size, licence, source, cached or not."""
     from headwork.data.summaries import catalog_table
@@ -24,7 +24,7 @@ def list_(output: Output) -> None:
     output.show(catalog_table())
 
 
-@command(of="data")
+@command(group_name="data")
 def get(names: list[str], from_: Path | None = None) -> None:
     """Fetch data into the cache and print its folder.
 
@@ -41,7 +41,7 @@ def get(names: list[str], from_: Path | None = None) -> None:
             print(f"{entry.name}: nothing to fetch, {entry.source}", file=sys.stderr)
 
 
-@command(of="data")
+@command(group_name="data")
 def show(
     output: Output,
     name: str,
@@ -57,7 +57,7 @@ def show(
     """
     from headwork.data import load
     from headwork.data.summaries import contact_sheet, data_document
-    from headwork.documents import save_plot
+    from headwork.documents import save_figure
 
     path = output.path
     picture = path is not None and path.suffix.lower() in (".png", ".svg")
@@ -66,7 +66,7 @@ def show(
     named = comma_separated(columns) if columns else None
     data = load(name, from_folder=from_, seed=seed, columns=named, size=size)
     if path is not None and picture:
-        print(f"wrote {save_plot(contact_sheet(data, samples, seed), path)}", file=sys.stderr)
+        print(f"wrote {save_figure(contact_sheet(data, samples, seed), path)}", file=sys.stderr)
         return
     output.show(data_document(data, samples, seed))
 
@@ -96,6 +96,7 @@ def train(
     for option, given in (("--encoder", encoder), ("--columns", columns), ("--ngrams", ngrams)):
         if task == "vision" and given:
             raise InputError(f"{option} is for texts: headwork train text {option} ...")
+    check_out_path(out, folder=True)
     from headwork import training
     from headwork.training.recipes import recipe_document
     from headwork.training.run_folders import new_run_folder
@@ -195,15 +196,15 @@ def predict(
     Shows the probability of each prediction and the runners-up. The package's own models, digits and
     fashion-mnist, have test images of their own.
     """
-    given: dict[str, Any] = {"images": image or [], "texts": text or []}
+    inputs: dict[str, Any] = {"images": image or [], "texts": text or []}
     if why:
         from headwork.inspection.inspecting import predict_why
 
-        output.show(predict_why(run, **given))
+        output.show(predict_why(run, **inputs))
         return
     from headwork.inspection import predictions
 
-    output.show(predictions.predict(run, **given))
+    output.show(predictions.predict(run, **inputs))
 
 
 @command()

@@ -95,7 +95,7 @@ def load_reviews() -> tuple[TextExamples, TextExamples]:
     """Film reviews for training and for testing, as tokens."""
     data = load_texts(REVIEWS, validation=0)
     tokenizer = train_tokenizer(data.train.texts, vocabulary=VOCABULARY, max_length=MAX_LENGTH)
-    test_split = data.test.at(batches(len(data.test), TEST_REVIEWS, seed=0, epoch=0)[0])
+    test_split = data.test.select(batches(len(data.test), TEST_REVIEWS, seed=0, epoch=0)[0])
     return TextExamples(tokenizer.encode(data.train)), TextExamples(tokenizer.encode(test_split))
 
 

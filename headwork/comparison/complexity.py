@@ -24,11 +24,11 @@ from headwork.comparison.section import (
     Section,
     clauses,
     join_names,
-    size_plot,
+    size_figure,
     table,
     words,
 )
-from headwork.documents import Figure
+from headwork.documents import FigureBlock
 from headwork.mechanisms import fused
 from headwork.mechanisms.kernels import Kernels
 from headwork.training.runs import threads
@@ -169,7 +169,8 @@ def report(settings: Settings, results: Results) -> Section:
         section.add_cells(f"time against {variable}", texts)
         section.add_sentence(_compare_growth(measured, counted, variable))
         figure = time_figure(result, measured, variable)
-        section.plots.append(Figure(figure, **words("complexity/time/figure", variable=variable, **sizes)))
+        about = words("complexity/time/figure", variable=variable, **sizes)
+        section.figures.append(FigureBlock(figure, **about))
         section.numbers[variable] = {name: vars(law) for name, law in measured.items()}
         for name in names:
             exponents[name] += [str(measured[name]), f"{counted[name]:.2f}"]
@@ -215,11 +216,11 @@ def _compare_growth(
 
 def growth_sentence(laws: Mapping[str, timing.PowerLaw], quantity: str = "the time") -> str:
     """How a quantity grows with n, in one sentence."""
-    words, growths = {0: "with no clear exponent", 1: "linearly", 2: "quadratically"}, {}
+    phrases, growths = {0: "with no clear exponent", 1: "linearly", 2: "quadratically"}, {}
     for name in sorted(laws, key=lambda name: _degree(laws[name]) == 0):  # uncertain exponents come last
         degree = _degree(laws[name])
         exponent = f"n^{laws[name].exponent:.2f}" if degree else f"n^{laws[name]}"
-        growths[name] = (words.get(degree, f"as n^{degree}"), exponent)
+        growths[name] = (phrases.get(degree, f"as n^{degree}"), exponent)
     return f"With n {quantity} grows {clauses(growths)}."
 
 
@@ -234,7 +235,7 @@ def time_figure(result: Any, laws: Mapping[str, timing.PowerLaw], variable: str)
     labels = {name: f"{name}: {variable}^{law}" for name, law in laws.items()}
     lines = {name: (result["sizes"][name], values) for name, values in result["times"].items()}
     axes = words(f"complexity/time/plot/{variable}", width=WIDTH, tokens=TOKENS)
-    return size_plot(lines, **axes, labels=labels)
+    return size_figure(lines, **axes, labels=labels)
 
 
 def _add_crossings(section: Section, parts: Any) -> None:
@@ -246,18 +247,14 @@ def _add_crossings(section: Section, parts: Any) -> None:
     }
     rows = [(f"d = {d}", 2 * d, format_crossing(n)) for d, n in crossings.items()]
     section.tables.append(table("complexity/crossings", rows))
-    section.add_sentence(_crossing_sentence(crossings))
-    section.numbers["crossing"] = {str(d): n if 0 < n < math.inf else None for d, n in crossings.items()}
+    measured = {d: n for d, n in crossings.items() if 0 < n < math.inf}
+    places = join_names(f"n = {n:.0f} at d = {d}" for d, n in measured.items())
+    section.add_sentence(words(f"complexity/crossed/{'sentence' if measured else 'none'}", places=places))
+    section.numbers["crossing"] = {str(d): measured.get(d) for d in crossings}
 
 
 def format_crossing(n: float) -> str:
     return {0.0: "every n", math.inf: "no n"}.get(n, f"{n:.0f}")
-
-
-def _crossing_sentence(crossings: Mapping[int, float]) -> str:
-    measured = {d: n for d, n in crossings.items() if 0 < n < math.inf}
-    places = join_names(f"n = {n:.0f} at d = {d}" for d, n in measured.items())
-    return str(words(f"complexity/crossed/{'sentence' if measured else 'none'}", places=places))
 
 
 def _add_memory(section: Section, names: Sequence[str], result: Any) -> None:
@@ -269,8 +266,8 @@ def _add_memory(section: Section, names: Sequence[str], result: Any) -> None:
         for name, values in result["bytes"].items()
     }
     labels = {name: f"{name}: n^{law.exponent:.2f}" for name, law in laws.items()}
-    figure = size_plot(lines, **words("complexity/memory/plot"), labels=labels)
-    section.plots.append(Figure(figure, **words("complexity/memory/figure")))
+    figure = size_figure(lines, **words("complexity/memory/plot"), labels=labels)
+    section.figures.append(FigureBlock(figure, **words("complexity/memory/figure")))
     section.add_sentence(memory_sentence(laws))
     section.numbers["memory"] = {name: law.exponent for name, law in laws.items()}
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from headwork.comparison.families import FAMILIES
-from headwork.comparison.section import Results, join_names, words
-from headwork.errors import InputError, check_known
+from headwork.comparison.section import Results, join_names
+from headwork.errors import InputError, check_all_known
 from headwork.training.evaluation import losses
 from headwork.training.loop import schedule
 from headwork.training.runs import threads
@@ -28,32 +28,37 @@ SECTIONS = ("complexity", "parallelism", "long-range", "bias", "uses")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The families, rows and seeds to compare; every model is trained for ``steps`` steps."""
+    """The families, sections and seeds to compare; every model is trained for ``steps`` steps."""
 
     families: tuple[str, ...] = ("cnn", "lstm", "gru", "transformer", "linear")
-    rows: tuple[str, ...] = SECTIONS  # the sections of the comparison, by name
+    sections: tuple[str, ...] = SECTIONS
     seeds: tuple[int, ...] = (0,)
     steps: int = 250
     full: bool = False
 
     def __post_init__(self) -> None:
         _check_names("family", self.families, FAMILIES)
-        _check_names("row", self.rows, SECTIONS)
+        _check_names("row", self.sections, SECTIONS)
         if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise InputError(words("settings/seeds", seeds=self.seeds))
+            raise InputError(
+                f"compare: seeds {self.seeds}. Give distinct non-negative integers, such as 0,1,2."
+            )
         if self.steps < 1:
             raise InputError(f"compare: {self.steps} training steps. Give at least 1; 250 is typical.")
 
     @classmethod
-    def of(cls, *, full: bool = False, steps: int | None = None, **chosen: Sequence[Any]) -> Self:
-        """The quick or the full settings; families, rows, seeds and steps replace the defaults where given.
+    def from_options(cls, *, full: bool = False, steps: int | None = None, **chosen: Sequence[Any]) -> Self:
+        """The quick or the full settings; families, sections, seeds and steps replace the defaults.
 
-        >>> Settings.of(full=True).seeds, Settings.of(rows=["bias"]).rows
+        >>> Settings.from_options(full=True).seeds, Settings.from_options(sections=["bias"]).sections
         ((0, 1, 2), ('bias',))
         """
         default = cls(full=True, seeds=(0, 1, 2), steps=1000) if full else cls()
-        given: dict[str, Any] = {name: tuple(values) for name, values in chosen.items() if values}
-        return replace(default, **given, steps=default.steps if steps is None else steps)
+        former = {"rows": "sections"}
+        fields: dict[str, Any] = {former.get(n, n): tuple(values) for n, values in chosen.items() if values}
+        return replace(default, **fields, steps=default.steps if steps is None else steps)
+
+    of = from_options  # the former name
 
     def results_by_family(
         self, results: Results, name: Callable[..., str]
@@ -74,12 +79,11 @@ class Settings:
         return f"{text}, learning rate {LEARNING_RATE:g}; {models}"
 
 
-def _check_names(kind: str, names: Sequence[str], known: Collection[str]) -> None:
-    for name in names:
-        check_known(kind, name, known)
+def _check_names(kind: str, names: Sequence[str], known_names: Collection[str]) -> None:
+    check_all_known(kind, names, known_names)
     if not names or len(set(names)) < len(names):
-        values = {"kind": kind, "names": ", ".join(names) or "none", "known": ", ".join(known)}
-        raise InputError(words("settings/names", **values))
+        given = ", ".join(names) or "none"
+        raise InputError(f"compare: {kind} {given}. Name each once, out of {', '.join(known_names)}.")
 
 
 def seed_from(*seed_parts: object) -> int:

@@ -174,7 +174,7 @@ def flops_at(name: str, n: int, d: int) -> int:
     """
     polynomial = flops(name)
     sizes = {"n": n, "d": d, "k": KERNEL_SIZE}
-    return int(polynomial(**{size: sizes[size] for size in polynomial.sizes}))
+    return int(polynomial(**{size: sizes[size] for size in polynomial.variables}))
 
 
 class Layer(nn.Module):

@@ -27,7 +27,7 @@ from headwork.comparison.measurements import Measurement
 from headwork.comparison.section import Results, Section, clauses, dodge_factor, on_scale, words
 from headwork.data import Images, load_images
 from headwork.data.splits import permutation
-from headwork.documents import Figure
+from headwork.documents import FigureBlock
 from headwork.models import ConvolutionalClassifier, Model, VisionTransformer
 from headwork.readings import recorder
 from headwork.training.runs import threads
@@ -122,7 +122,7 @@ def image_tensors(task: ImageTask, count: int, seed: int, shuffle: bool) -> list
     """Normalised training images, the same for every family, and all test images, with their labels."""
     data = load_data(task.data)
     tensors = []
-    for split in (data.train.at(permutation(len(data.train), seed)[:count]), data.test):
+    for split in (data.train.select(permutation(len(data.train), seed)[:count]), data.test):
         images, labels = split.tensors()
         images = data.normalise(images)
         if shuffle:
@@ -147,15 +147,15 @@ def train_on_images(
     def error() -> float:
         return equivariance_error(partial(features, model), test_images[:PROBE_IMAGES], task.margin)
 
-    def accuracy(images: Tensor) -> float:
+    def accuracy_on(images: Tensor) -> float:
         return experiment.evaluate(model, experiment.in_batches(images, test_labels))
 
     error_before = error()
     experiment.train(model, (((images[index],), labels[index]) for index in chosen), *keys, steps=steps)
     sizes = {"tested": len(test_labels), "parameters": model.parameter_count}
     errors = {"error before": error_before, "error after": error()}
-    lower = accuracy(test_images.roll(task.margin, -2))
-    return {"accuracy": accuracy(test_images), **sizes, **errors, "shifted": lower}
+    lower = accuracy_on(test_images.roll(task.margin, -2))
+    return {"accuracy": accuracy_on(test_images), **sizes, **errors, "shifted": lower}
 
 
 def features(model: Model, images: Tensor) -> Tensor:
@@ -247,7 +247,7 @@ def report(settings: Settings, results: Results) -> Section:
         for change, others in (("lower", shifted), ("shuffled", shuffled)):
             changes = changes_sentence(values, others)
             section.add_sentence(words(f"bias/changes/{change}", margin=task.margin, changes=changes))
-        section.plots.append(_plot(accuracies, shuffled, task.data))
+        section.figures.append(_accuracy_figure(accuracies, shuffled, task.data))
     section.numbers = {
         "equivariance error": errors,
         "circular convolution": circular,
@@ -269,10 +269,10 @@ def _equivariance_sentence(errors: Mapping[str, Mapping[str, float]], circular: 
     return str(words("bias/shift/sentence", findings=clauses(findings), circular=circular))
 
 
-def _plot(accuracies: accuracy.BySize, shuffled: Mapping[str, Accuracy], data: str) -> Figure:
+def _accuracy_figure(accuracies: accuracy.BySize, shuffled: Mapping[str, Accuracy], data: str) -> FigureBlock:
     figure, axes, margins = accuracy.plot_by_size(accuracies, CHANCE, **words("bias/plot", data=data))
     for index, (name, one) in enumerate(shuffled.items()):
         x = max(accuracies) * 1.7 * dodge_factor(index, len(shuffled))
         style = {**FAMILIES[name].style, "linestyle": "", "markerfacecolor": "white", "markersize": 6}
         axes.plot([x], [100 * one.value], **style)
-    return Figure(figure, **words("bias/figure", margins=margins))
+    return FigureBlock(figure, **words("bias/figure", margins=margins))

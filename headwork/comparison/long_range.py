@@ -34,7 +34,7 @@ from headwork.comparison.section import (
     table,
     words,
 )
-from headwork.documents import Figure
+from headwork.documents import FigureBlock
 from headwork.mechanisms import recurrence
 from headwork.mechanisms.configs import TransformerConfig
 from headwork.mechanisms.fused import FUSED
@@ -187,8 +187,8 @@ def sweep_recurrent_weight(
 
 
 def _first_to_last_gradient(inputs: Tensor, W_h: Tensor, activation: Literal["linear", "tanh"]) -> float:
-    def last_state(first: Tensor) -> Tensor:
-        tokens = torch.cat([first[None], inputs[1:]])
+    def last_state(first_token: Tensor) -> Tensor:
+        tokens = torch.cat([first_token[None], inputs[1:]])
         state: Tensor = recurrence(
             tokens, torch.eye(STATE_WIDTH, dtype=inputs.dtype), W_h, activation=activation
         )
@@ -217,7 +217,7 @@ def report(settings: Settings, results: Results) -> Section:
         section.add_sentence(claim_sentence(accuracies))
         axes = words("long-range/accuracy/plot")
         figure, _, margins = accuracy.plot_by_size(accuracies, CHANCE, **axes)
-        section.plots.append(Figure(figure, **words("long-range/accuracy/figure", margins=margins)))
+        section.figures.append(FigureBlock(figure, **words("long-range/accuracy/figure", margins=margins)))
     norms = {name: results[measurement_name(name, gaps[-1], seeds[0])] for name in names}
     _add_gradients(section, norms, gaps[-1])
     _add_recurrent_weight(section, results["long-range recurrent weight"])
@@ -227,8 +227,8 @@ def report(settings: Settings, results: Results) -> Section:
 def reach_sentence(accuracies: BySize) -> str:
     """The gaps over which each family remembers the first symbol."""
     reaches = {}
-    first, last = min(accuracies), max(accuracies)
-    for name in accuracies[first]:
+    shortest, longest = min(accuracies), max(accuracies)
+    for name in accuracies[shortest]:
         by_gap = accuracy.family_by_size(accuracies, name)
         solved = max((gap for gap in by_gap if by_gap[gap].value >= SOLVED_AT), default=0)
         above = max((gap for gap in by_gap if by_gap[gap].is_above(Accuracy(CHANCE))), default=0)
@@ -237,7 +237,7 @@ def reach_sentence(accuracies: BySize) -> str:
             reach += f" and above chance up to gap {above}"
         elif not above:
             reach = "at chance at every gap"
-        ends = f"{by_gap[first].value:.0%} at gap {first}, {by_gap[last].value:.0%} at gap {last}"
+        ends = f"{by_gap[shortest].value:.0%} at gap {shortest}, {by_gap[longest].value:.0%} at gap {longest}"
         reaches[name] = (reach, ends)
     return f"The accuracy on the first symbol is {clauses(reaches)}."
 
@@ -268,8 +268,8 @@ def _add_gradients(section: Section, results: Mapping[str, Any], gap: int) -> No
         section.add_cells(
             f"gradient decay per position, {state.lower()}", decays[when], _format_decay, json_name
         )
-        figure = _gradient_plot(norms, gap, state)
-        section.plots.append(Figure(figure, **words("long-range/gradient/figure", when=state.lower())))
+        figure = _gradient_figure(norms, gap, state)
+        section.figures.append(FigureBlock(figure, **words("long-range/gradient/figure", when=state.lower())))
         section.add_sentence(decay_sentence(norms, gap, state))
     for name, result in results.items():
         if result["after"][0] == 0:
@@ -282,7 +282,7 @@ def _format_decay(decay: float | None) -> str:
     return "does not reach the first token" if decay is None else f"x {decay:.3f}"
 
 
-def _gradient_plot(norms: Mapping[str, Sequence[float]], gap: int, state: str) -> Any:
+def _gradient_figure(norms: Mapping[str, Sequence[float]], gap: int, state: str) -> Any:
     figure, axes = new_panel(**words("long-range/gradient/plot", state=state, gap=gap), log="y")
     for index, (name, values) in enumerate(norms.items()):
         relative = np.array(values[-2::-1]) / values[-2]
@@ -317,7 +317,7 @@ def decay_sentence(norms: Mapping[str, Sequence[float]], gap: int, state: str) -
     return f"{state}, over a gap of {gap} the gradient at the first token, relative to a near token, {parts}."
 
 
-def recurrent_weight_plot(result: Any) -> Any:
+def recurrent_weight_figure(result: Any) -> Any:
     """The gradient against the recurrent weight: measured, and the power law of the linear case."""
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
     figure, axes = new_panel(**words("long-range/weight/plot", steps=steps), log="y")
@@ -332,7 +332,7 @@ def recurrent_weight_plot(result: Any) -> Any:
 def _add_recurrent_weight(section: Section, result: Any) -> None:
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
     about = words("long-range/weight/figure", width=STATE_WIDTH)
-    section.plots.append(Figure(recurrent_weight_plot(result), **about))
+    section.figures.append(FigureBlock(recurrent_weight_figure(result), **about))
     rows = [
         (f"{w:g}", f"{w ** (steps - 1):.3g}", f"{linear:.3g}", f"{tanh:.3g}")
         for w, linear, tanh in zip(weights, norms["linear"], norms["tanh"], strict=True)

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from headwork.comparison.section import words
 from headwork.comparison.timing import cores
 from headwork.data.fetching import to_stderr
 from headwork.errors import HeadworkError, InputError
@@ -99,7 +98,7 @@ def run_measurements(
     planned = {measurement.name: measurement for measurement in measurements}
     results = {name: saved for name, one in planned.items() if (saved := load(folder, one, log)) is not None}
     if results:
-        log(words("measurements/there", count=len(results), total=len(planned), folder=folder / FOLDER))
+        log(f"{len(results)} of {len(planned)} measurements were already there, in {folder / FOLDER}.")
     remaining = [one for name, one in planned.items() if name not in results]
     total, done = sum(one.seconds for one in remaining), 0.0  # estimated seconds
     status = StatusLine()
@@ -117,8 +116,8 @@ def run_measurements(
             save(folder, measurement, results[measurement.name])
             done += measurement.seconds
     except KeyboardInterrupt:
-        counts = {"count": len(results), "total": len(planned), "folder": folder / FOLDER}
-        raise StoppedError(words("measurements/stopped", **counts)) from None
+        there = f"{len(results)} of {len(planned)} measurements are saved in {folder / FOLDER}"
+        raise StoppedError(f"stopped; {there}. Resume with the same command.") from None
     finally:
         status.clear()
     return {name: results[name] for name in planned}

@@ -16,9 +16,9 @@ from torch import Tensor
 from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, Layer, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.section import Results, Section, clauses, format_ratio, on_scale, size_plot, words
+from headwork.comparison.section import Results, Section, clauses, format_ratio, on_scale, size_figure, words
 from headwork.comparison.timing import InterleavedTimer, cores, load_average, relative_times
-from headwork.documents import Figure, Table
+from headwork.documents import FigureBlock, Table
 from headwork.mechanisms.kernels import Kernels
 from headwork.sizes.polynomial import Polynomial, interpolate
 from headwork.training.runs import threads
@@ -74,15 +74,15 @@ def longest_path(output: Tensor) -> int:
     stack: list[Any] = [output.grad_fn]
     while stack:
         node = stack[-1]
-        previous = [other for other, _ in node.next_functions if other is not None]
-        unknown = [other for other in previous if other not in lengths]
+        previous = [earlier for earlier, _ in node.next_functions if earlier is not None]
+        unknown = [earlier for earlier in previous if earlier not in lengths]
         if unknown:
             stack += unknown
             continue
         stack.pop()
         # Where a gradient is accumulated nothing is computed.
-        own = 0 if type(node).__name__ == "AccumulateGrad" else 1
-        lengths[node] = own + max((lengths[other] for other in previous), default=0)
+        operations = 0 if type(node).__name__ == "AccumulateGrad" else 1
+        lengths[node] = operations + max((lengths[earlier] for earlier in previous), default=0)
     return lengths[output.grad_fn]
 
 
@@ -112,14 +112,15 @@ def time_threads(families: Sequence[str], count: int) -> dict[str, Any]:
 
 def report(settings: Settings, results: Results) -> Section:
     names, count = settings.families, cores()
-    same, threaded = results["parallelism same tokens"], results["parallelism threads"]
-    first, last = same["lengths"][0], same["lengths"][-1]
-    sizes = {"tokens": TOKENS, "width": WIDTH, "first": first, "last": last, "n": THREADS_N, "d": THREADS_D}
+    same_tokens, threaded = results["parallelism same tokens"], results["parallelism threads"]
+    shortest, longest = same_tokens["lengths"][0], same_tokens["lengths"][-1]
+    sizes = {"tokens": TOKENS, "width": WIDTH, "n": THREADS_N, "d": THREADS_D}
+    sizes |= {"first": shortest, "last": longest}
     section = Section(**words("parallelism/section", count=count, **sizes))
     chains = chain_formulas(results["parallelism chain"])
-    ratios = {name: [value / values[0] for value in values] for name, values in same["times"].items()}
+    ratios = {name: [value / values[0] for value in values] for name, values in same_tokens["times"].items()}
     per_token = {name: values[-1] for name, values in ratios.items()}
-    flops_per_token = {name: [flops_at(name, n, WIDTH) / n for n in (first, last)] for name in names}
+    flops_per_token = {name: [flops_at(name, n, WIDTH) / n for n in (shortest, longest)] for name in names}
     per_flop = {name: per_token[name] / (counts[1] / counts[0]) for name, counts in flops_per_token.items()}
     speedups = {name: values[0] / values[-1] for name, values in threaded["times"].items()}
     section.add_cells("longest chain of operations", chains)
@@ -132,18 +133,18 @@ def report(settings: Settings, results: Results) -> Section:
         for name in by_growth
     }
     section.verdict = f"The longest chain of dependent operations {clauses(growth)}."
-    section.add_sentence(_token_sentence(per_token, per_flop, last // first))
+    section.add_sentence(_token_sentence(per_token, per_flop, longest // shortest))
     if count > 1:
         section.add_cells(f"speed-up on {count} threads", speedups, format_ratio)
         section.add_sentence(thread_sentence(speedups, count, threaded.get("load", 0.0)))
     else:
         section.add_sentence("Only one core is available here, so there is no speed-up to measure.")
-    columns = ("family", "longest chain", *(f"time per token, n = {n:,}" for n in same["lengths"]))
+    columns = ("family", "longest chain", *(f"time per token, n = {n:,}" for n in same_tokens["lengths"]))
     rows = [(name, str(chains[name]), *map(format_ratio, ratios[name])) for name in names]
-    section.tables.append(Table(**words("parallelism/lengths", first=first), columns=columns, rows=rows))
-    lines = {name: (same["lengths"], values) for name, values in ratios.items()}
-    figure = size_plot(lines, **words("parallelism/plot", **sizes))
-    section.plots.append(Figure(figure, **words("parallelism/figure")))
+    section.tables.append(Table(**words("parallelism/lengths", first=shortest), columns=columns, rows=rows))
+    lines = {name: (same_tokens["lengths"], values) for name, values in ratios.items()}
+    figure = size_figure(lines, **words("parallelism/plot", **sizes))
+    section.figures.append(FigureBlock(figure, **words("parallelism/figure")))
     terms = {name: {"fixed": float(c.coefficient()), "each token": _slope(c)} for name, c in chains.items()}
     section.numbers = {"chain": terms, "time a token": per_token, "time a FLOP": per_flop}
     section.numbers["speed-up"] = speedups if count > 1 else {}

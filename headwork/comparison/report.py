@@ -33,8 +33,10 @@ def compare(settings: Settings, folder: str | Path) -> "Comparison":
     """Run the measurements that are not saved yet, and write the page and the data into the folder."""
     target = Path(folder)
     if target.exists() and not target.is_dir():
-        raise InputError(words("report/file", target=target))
-    modules = [SECTION_MODULES[row] for row in settings.rows]
+        raise InputError(
+            f"--out {target} is a file. Name a folder: measurements and report are written into it."
+        )
+    modules = [SECTION_MODULES[row] for row in settings.sections]
     results = run_measurements([one for module in modules for one in module.plan(settings)], target)
     comparison = Comparison(settings, [module.report(settings, results) for module in modules], results)
     write_atomic(target / PAGE, comparison.to_html())
@@ -65,7 +67,7 @@ class Comparison(Renderable):
         verdicts: list[tuple[Any, ...]] = [(row.title, row.verdict) for row in self.sections]
         parts: list[Any] = [Table("Summary", ("row", "what the numbers say"), verdicts), self.table()]
         for row in self.sections:
-            parts += [Heading(row.title, anchor=row.name), row.verdict, *row.sentences, *row.plots]
+            parts += [Heading(row.title, anchor=row.name), row.verdict, *row.sentences, *row.figures]
             parts += [*row.tables, f"Budget: {row.budget}"]
         title = f"{join_names(self.settings.families)} compared"
         kind, budget = "Full" if self.settings.full else "Quick", self.settings.describe_training("examples")
@@ -134,7 +136,7 @@ def recall_over_a_gap() -> list[Any]:
     measured = table("excerpts/gap", rows, gap=GAP, steps=STEPS, chance=long_range.CHANCE)
     sentence = words("excerpts/learned/sentence", symbols=GAP + 1, leaders=leaders_sentence(accuracies))
     sweep = long_range.sweep_recurrent_weight((0.8, 0.9, 1.0, 1.1, 1.2), 50)
-    figure = long_range.recurrent_weight_plot(sweep)
+    figure = long_range.recurrent_weight_figure(sweep)
     return [measured, sentence, figure, SEE_ALSO]
 
 

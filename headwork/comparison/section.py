@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwork.comparison.families import FAMILIES
-from headwork.documents import Figure, Table, new_plot
+from headwork.documents import FigureBlock, Table, subplots
 from headwork.files import load_words
 
 SIZE = (5.4, 4.6)
@@ -42,7 +42,7 @@ class Section:
     json_cells: dict[str, dict[str, str]] = field(default_factory=dict)
     sentences: list[str] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
-    plots: list[Figure] = field(default_factory=list)
+    figures: list[FigureBlock] = field(default_factory=list)
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def add_cells(
@@ -105,7 +105,7 @@ def format_ratio(ratio: float) -> str:
 # --- plots ------------------------------------------------------------------------------------------
 def new_panel(title: str, xlabel: str, ylabel: str, *, log: str) -> tuple[Any, Any]:
     """A figure and its axes; ``log`` names those with a logarithmic scale, such as ``"xy"``."""
-    figure, axes = new_plot(*SIZE)
+    figure, axes = subplots(*SIZE)
     axes.set_title(title, fontsize=12, loc="left")
     axes.set_xlabel(xlabel, fontsize=11)
     axes.set_ylabel(ylabel, fontsize=11)
@@ -156,7 +156,7 @@ def add_legend(figure: Any, columns: int = 3) -> None:
     figure.legend(loc="outside lower center", ncols=columns, fontsize=10, **layout)
 
 
-def size_plot(
+def size_figure(
     lines: Mapping[str, Line],
     title: str,
     xlabel: str,

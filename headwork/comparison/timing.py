@@ -54,9 +54,9 @@ class InterleavedTimer(Generic[Key]):
         self.best: dict[Key, float] = {}
         self.repeats: dict[Key, int] = {}
 
-    def run(self, rounds: int, only: Collection[Key] | None = None) -> dict[Key, float]:
+    def run(self, rounds: int, keys: Collection[Key] | None = None) -> dict[Key, float]:
         """The best seconds per call after so many more rounds, of all functions or only of some."""
-        selected = {key: call for key, call in self.functions.items() if only is None or key in only}
+        selected = {key: call for key, call in self.functions.items() if keys is None or key in keys}
         for _ in range(rounds):
             for key, call in selected.items():
                 if key not in self.best:
@@ -103,13 +103,13 @@ def fit_power_law(sizes: Sequence[float], values: Sequence[float]) -> PowerLaw:
     return PowerLaw(float(slope), float(np.sqrt(covariance[0, 0])), float(min(sizes)), float(max(sizes)))
 
 
-def crossing_size(sizes: Sequence[float], rising: Sequence[float], other: Sequence[float]) -> float:
-    """The size from which ``rising`` stays above ``other``, on logarithmic scales: 0 always, inf never.
+def crossing_size(sizes: Sequence[float], rising: Sequence[float], reference: Sequence[float]) -> float:
+    """The size from which ``rising`` stays above ``reference``, on logarithmic scales: 0 always, inf never.
 
     >>> crossing_size([1, 2, 4], [1, 4, 16], [2, 4, 8])
     2.0
     """
-    gaps = [math.log(a / b) for a, b in zip(rising, other, strict=True)]
+    gaps = [math.log(a / b) for a, b in zip(rising, reference, strict=True)]
     if min(gaps) > 0:
         return 0.0
     last = max(i for i, gap in enumerate(gaps) if gap <= 0)

@@ -1,4 +1,4 @@
-"""Heads built to order, with certificates; and different things shown to be the same thing."""
+"""Heads built to order, with certificates; and pairs of computations proved equal."""
 
 from headwork.construct import equivalences  # importing them registers them
 from headwork.construct.building import build, target_list

@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from headwork.construct import certificate
-from headwork.construct import position_codes as codes
+from headwork.construct import certificate, position_codes
 from headwork.construct.certificate import ContentReadingHeads, ScoredHead
 from headwork.construct.construction import Construction
 from headwork.construct.copying import copy
 from headwork.construct.head_search import TOLERANCE, HeadSearch, as_softmax_weights, check_possible
 from headwork.construct.targets import TARGETS, Impossible, NotFound, check_integer, words
 from headwork.documents import Document, Item, Items
-from headwork.errors import InputError, TooLarge, check_known
+from headwork.errors import InputError, TooLarge, check_all_known, check_known
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 
@@ -54,11 +53,10 @@ def build(
     tolerance = None if tolerance is None else _positive(tolerance, "tolerance")
     norm, delta = _positive(norm, "norm"), _positive(delta, "delta")
     check_known("target", name, TARGET_FUNCTIONS)
-    for detail in details:
-        check_known(f"input of {name}", detail, _inputs(name))
+    check_all_known(f"input of {name}", details, _inputs(name))
     width = check_integer(width, "width", 1, 1024)
     heads = None if heads is None else check_integer(heads, "heads", 1, 512)
-    code_width = codes.DEFAULT_WIDTH if position_width is None else position_width
+    code_width = position_codes.DEFAULT_WIDTH if position_width is None else position_width
     code_width = check_integer(code_width, "position_width", 2, 1024)
     if position_width is not None and positions not in ("sinusoidal", "rotary"):
         raise InputError(f"position_width is for sinusoidal and rotary positions; these are {positions}.")
@@ -72,9 +70,9 @@ def build(
     try:
         if name == "matrix":
             chosen = as_softmax_weights(chosen, tolerance, norm)
-        plan = HeadBuilder(chosen, positions, norm, width, code_width, tolerance, heads)
-        check_possible(plan, heads)
-        return plan.construct(delta)
+        builder = HeadBuilder(chosen, positions, norm, width, code_width, tolerance, heads)
+        check_possible(builder, heads)
+        return builder.construct(delta)
     except Impossible as proof:
         return Construction(False, name, reason=str(proof), tolerance=tolerance, norm=norm)
     except NotFound as reason:
@@ -127,11 +125,14 @@ class HeadBuilder(HeadSearch):
             return self._measure(nearest, delta)
         if nearest is not None:
             refusals.append(NotFound(f"heads of that width, which miss by {nearest.bound:.3g} at best"))
-        if fine := [refusal for refusal in refusals if isinstance(refusal, certificate.ToleranceTooSmall)]:
-            raise fine[0]
-        other = "" if self.positions == "one-hot" else ", or use one-hot positions"
+        if too_small := [each for each in refusals if isinstance(each, certificate.ToleranceTooSmall)]:
+            raise too_small[0]
+        advice = "" if self.positions == "one-hot" else ", or use one-hot positions"
         searched = "; ".join(dict.fromkeys(map(str, refusals)))
-        raise NotFound(words("not_found/any", searched=searched, other=other))
+        raise NotFound(
+            f"no proof that none exist. Searched: {searched}. "
+            f"Allow more heads, a larger tolerance or a larger width{advice}."
+        )
 
     def _certify(self, heads: list[ScoredHead]) -> Construction:
         readers = self.content_heads()
@@ -172,25 +173,25 @@ class HeadBuilder(HeadSearch):
         self, beta: float, heads: list[ScoredHead], readers: list[ContentReadingHeads]
     ) -> Construction:
         """The matrices for this beta, and the bound on what they really do."""
-        real_heads = [self.score(scored.head, *scored.projections_at(beta)) for scored in heads]
-        real_bases = [self.score(reader.base.head, *reader.base.projections_at(beta)) for reader in readers]
-        width, whole = self.width, self.width + self.codes.shape[1]
+        scored_heads = [self.score(scored.head, *scored.projections_at(beta)) for scored in heads]
+        scored_bases = [self.score(reader.base.head, *reader.base.projections_at(beta)) for reader in readers]
+        width, token_width = self.width, self.width + self.codes.shape[1]
         matrices = []
-        for scored in real_heads:
+        for scored in scored_heads:
             pair = [np.pad(W, ((0, 0), (width, 0))) for W in scored.projections_at(beta)]
-            matrices.append((pair, np.eye(width, whole), scored.head.coefficient))
+            matrices.append((pair, np.eye(width, token_width), scored.head.coefficient))
         for reader in readers:
             for dimension in range(width + reader.subtracts_mean):  # the last one takes away their mean
                 query, key = (np.pad(W, ((1, 0), (width, 0))) for W in reader.base.projections_at(beta))
-                value = np.zeros((width, whole))
+                value = np.zeros((width, token_width))
                 value[dimension if dimension < width else slice(None), width:] = reader.value_projection
                 if dimension < width:
                     query[0, dimension], key[0, width:] = (reader.slope / beta, reader.value_projection)
-                c = reader.base.head.coefficient
-                matrices.append(([query, key], value, c if dimension < width else -c))
+                coefficient = reader.base.head.coefficient
+                matrices.append(([query, key], value, coefficient if dimension < width else -coefficient))
         rows = max(len(query) for (query, _), _, _ in matrices)
-        real_readers = [replace(reader, base=base) for reader, base in zip(readers, real_bases, strict=True)]
-        proved = certificate.bound(real_heads, self.matrix, self.norm, beta, real_readers)
+        scored_readers = [replace(r, base=base) for r, base in zip(readers, scored_bases, strict=True)]
+        proved = certificate.bound(scored_heads, self.matrix, self.norm, beta, scored_readers)
         exact, why = self._explain_beta(beta, heads, readers)
         return Construction(
             True,
@@ -221,18 +222,19 @@ class HeadBuilder(HeadSearch):
         """beta in closed form where there is one, and why it is the smallest."""
         if len(heads) > 1 or readers:
             return "", words("beta/several")
-        S, F, head = heads[0].beta_scores, heads[0].fixed_scores, heads[0].head
-        if not S.any():
+        beta_scores, fixed_scores, head = heads[0].beta_scores, heads[0].fixed_scores, heads[0].head
+        if not beta_scores.any():
             return "", words("beta/flat")
-        if self.positions != "one-hot" or self.tolerance is None or F.any() or heads[0].remark:
+        if self.positions != "one-hot" or self.tolerance is None or fixed_scores.any() or heads[0].remark:
             return "", words("beta/falls")
-        r, c, tolerance = (Fraction(str(x)) for x in (self.norm, abs(head.coefficient), self.tolerance))
-        fewest = int(S.sum(axis=1).min())
-        exact = Fraction(self.target.tokens - fewest, fewest) * (2 * r * c / tolerance - 1)
-        closed = "0" if beta == 0 else ""
+        numbers = (self.norm, abs(head.coefficient), self.tolerance)
+        norm, coefficient, tolerance = (Fraction(str(number)) for number in numbers)
+        fewest = int(beta_scores.sum(axis=1).min())
+        exact = Fraction(self.target.tokens - fewest, fewest) * (2 * norm * coefficient / tolerance - 1)
+        closed_form = "0" if beta == 0 else ""
         if exact > 1 and len(str(exact)) < 40 and beta > 1:
-            closed = f"ln({exact})"
-        return closed, words("beta/exact")
+            closed_form = f"ln({exact})"
+        return closed_form, words("beta/exact")
 
     def _remarks(self, heads: list[ScoredHead], readers: list[ContentReadingHeads]) -> Iterator[str]:
         width = self.target.head_width
@@ -241,7 +243,7 @@ class HeadBuilder(HeadSearch):
         elif width is not None and self.positions == "one-hot":
             zeros = " and the zeros" if np.any(self.matrix == 0) else ""
             yield words("remarks/rank", rank=self.rank(), width=width, zeros=zeros)
-        if np.any(self.matrix == 0) and codes.target_scores(heads[0].head)[0].any():
+        if np.any(self.matrix == 0) and position_codes.target_scores(heads[0].head)[0].any():
             default = f", here to {TOLERANCE:g}, the default" if self.tolerance is None else ""
             yield words("remarks/zeros", default=default)
         if self.positions == "rotary":
@@ -256,8 +258,8 @@ class HeadBuilder(HeadSearch):
         logits, lengths, spreads = [], [], []
         for (query, key, _), W_q, W_v in zip(projected, result.W_q, result.W_v, strict=True):
             logits.append(result.beta * (query.array @ key.array.T))
-            reads = self.norm * np.linalg.norm(W_q[:, : self.width])  # content as long as it can be
-            lengths.append(np.linalg.norm(query.array, axis=1) + reads)
+            content_length = self.norm * np.linalg.norm(W_q[:, : self.width])  # content as long as it can be
+            lengths.append(np.linalg.norm(query.array, axis=1) + content_length)
             values = np.linalg.norm(self.codes @ W_v[:, self.width :].T, axis=1).max(initial=0)
             spreads.append(self.norm if W_v[:, : self.width].any() else float(values))
         factors = [abs(float(W_o[0, 0])) for W_o in result.W_o]

@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headwork.construct.targets import Array, Head, Indices, NotFound, words
+from headwork.construct.targets import Array, Head, Indices, NotFound
 from headwork.numbers.operations import array_softmax
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -53,7 +53,7 @@ class ScoredHead:
     magnitude: Array  # |Q| |K|^T, by which rounding of beta_scores is measured
     gamma: float  # the rounding of a score, as a share of its magnitude
     projections_at: Callable[[float], tuple[Array, Array]]  # W_q and W_k over the codes
-    fixed_magnitude: Array | float = 0.0  # the same as size for F, where it is not |F|
+    fixed_magnitude: Array | float = 0.0  # magnitude of fixed_scores, where not their absolute value
     remark: str = ""
 
     def logits(self, beta: float) -> Array:
@@ -112,16 +112,16 @@ def bound(
     """r max_i sum_j |E_ij|, and what rounding and the content that is read in scores add."""
     E = np.sum([h.head.coefficient * array_softmax(h.logits(beta)) for h in heads], axis=0) - M
     scale = sum(abs(h.head.coefficient) for h in heads)
-    sums = 4 * M.shape[1] + 2 * len(heads) + 32
+    rounding_terms = 4 * M.shape[1] + 2 * len(heads) + 32
     rounding = norm * np.sum([abs(h.head.coefficient) * h.rounding(beta) for h in heads], axis=0)
-    rounding = rounding + norm * scale * sums * UNIT_ROUNDOFF
-    rest = np.zeros(len(E))
+    rounding = rounding + norm * scale * rounding_terms * UNIT_ROUNDOFF
+    remainders = np.zeros(len(E))
     for reader in readers:
         weight, remainder, rounded = reader.error_terms(norm, beta)
         E[np.diag_indices(len(E))] += weight
-        rest, rounding = rest + remainder, rounding + rounded
-        rounding = rounding + abs(reader.base.head.coefficient) * sums * reader.width * UNIT_ROUNDOFF
-    rows = norm * np.abs(E).sum(axis=1) + rest + rounding
+        remainders, rounding = remainders + remainder, rounding + rounded
+        rounding += abs(reader.base.head.coefficient) * rounding_terms * reader.width * UNIT_ROUNDOFF
+    rows = norm * np.abs(E).sum(axis=1) + remainders + rounding
     row = int(np.argmax(rows))
     return ErrorBound(float(rows[row]), float(rounding[row]), E[row])
 
@@ -149,8 +149,11 @@ class ToleranceTooSmall(NotFound):
     """The tolerance is below what float64 can hold here; names one that can be promised."""
 
     def __init__(self, tolerance: float, rounding: float, promised: float) -> None:
-        numbers = {"tolerance": tolerance, "rounding": rounding, "promised": promised}
-        super().__init__(words("not_found/format", **numbers))
+        super().__init__(
+            "epsilon below what the number format can hold: float64 keeps 53 binary digits, and rounding "
+            f"alone can change an output of this attention by {rounding:.1e}. "
+            f"A tolerance of {tolerance:g} cannot be promised; {promised:.1e} can."
+        )
 
 
 def missed_tolerance(tolerance: float, bound: float, rounding: float) -> NotFound:

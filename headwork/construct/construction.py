@@ -93,8 +93,11 @@ class Construction(Renderable):
             needed = max(max(W.shape[0] for W in self.W_q), self.W_v[0].shape[0])
             if width % self.heads or head_width < needed or width < token_width:
                 smallest = self.heads * max(needed, -(-token_width // self.heads))
-                sizes = {"heads": self.heads, "needed": needed, "tokens": token_width}
-                raise InputError(words("sizes/stacked", width=width, smallest=smallest, **sizes))
+                raise InputError(
+                    f"stacked: {self.heads} heads of width {needed} "
+                    f"over tokens of width {token_width} do not fit into width {width}. "
+                    f"Take a multiple of {self.heads} that is at least {smallest}."
+                )
             for name, matrices in parts.items():
                 rows, columns = (width, head_width) if name == "W_o" else (head_width, width)
                 parts[name] = [

@@ -7,7 +7,6 @@ their difference must be exactly zero: with symbols that is a proof for every in
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,8 @@ from headwork.readings.assembling import assemble
 from headwork.readings.trace_document import trace_data
 
 MAX_DIFFERENCE = 1e-12
+SIDE_CARDS = load_package_toml(__file__, "sides.toml")
+DESCRIPTIONS = load_package_toml(__file__, "equivalences.toml")  # title, reason and cases of each
 Inputs = Mapping[str, Any]  # arrays or typed text by name, and options
 Sample = Callable[[np.random.Generator], dict[str, Any]]  # draws a random case
 
@@ -47,20 +48,15 @@ class Side:
 
 def side(function: Callable[..., Any]) -> Side:
     """A function as a side, with its cards of ``sides.toml``; it is not registered as a mechanism."""
-    entry = side_cards()[function.__name__]
+    entry = SIDE_CARDS[function.__name__]
     inputs = [card for each in entry["inputs"] for card in _cards("inputs", Input, each)]
     steps = {card.name: card for each in entry["steps"] for card in _cards("steps", Step, each)}
-    return Side(Mechanism.of(function, *inputs, *steps.values()), tuple(entry.get("weights", ())))
+    return Side(Mechanism.from_function(function, *inputs, *steps.values()), tuple(entry.get("weights", ())))
 
 
 def _cards(part: str, kind: type, entry: str | list[Any]) -> Iterable[Any]:
     """A card, or those of the mechanism of that name."""
     return getattr(get_mechanism(entry), part) if isinstance(entry, str) else (kind(*entry),)
-
-
-@cache
-def side_cards() -> dict[str, Any]:
-    return load_package_toml(__file__, "sides.toml")
 
 
 def registered_side(slug: str, weight_names: str = "") -> Side:
@@ -107,18 +103,12 @@ def normals(rng: np.random.Generator, **shapes: int | tuple[int, ...]) -> dict[s
     return {name: rng.normal(size=shape) for name, shape in shapes.items()}
 
 
-@cache
-def descriptions() -> dict[str, Any]:
-    """The title, the reason and the cases of each equivalence, from ``equivalences.toml``."""
-    return load_package_toml(__file__, "equivalences.toml")
-
-
 def equivalence(left: Side, right: Side, **more: Any) -> Callable[[Sample], Equivalence]:
     """Register an equivalence under the slug of the function that draws its random cases."""
 
     def register(sample: Sample) -> Equivalence:
         slug = sample.__name__.replace("_", "-")
-        description = dict(descriptions()[slug])
+        description = dict(DESCRIPTIONS[slug])
         large_shapes = {
             n: tuple(v) if isinstance(v, list) else v for n, v in description.pop("large_shapes", {}).items()
         }
@@ -259,9 +249,7 @@ def is_proved(equivalence: Equivalence) -> bool:
     if equivalence.limit:
         symbol, to = (read_number(text, exact=True) for text in equivalence.limit)
         left = np.vectorize(lambda x: limit(x, symbol, to), otypes=[object])(left)
-    return left.shape == right.shape and all(
-        is_zero(a - b) for a, b in zip(left.flat, right.flat, strict=True)
-    )
+    return left.shape == right.shape and all(map(is_zero, np.ravel(left - right)))
 
 
 def is_zero(value: Any) -> bool:

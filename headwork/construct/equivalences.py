@@ -85,14 +85,14 @@ def patch_embedding_convolution(rng: Random) -> dict[str, Any]:
 def joined_values(tokens: Tensor, W_v: Tensor, blocks: Tensor, *, heads: int, note: Note = silent) -> Tensor:
     """Each head projects the tokens; the results are joined. Then again with heads that read only a slice."""
     rows_per_head, slice_width = W_v.shape[0] // heads, tokens.shape[-1] // heads
-    whole, sliced = [], []
+    full_values, sliced_values = [], []
     for h in range(heads):
         rows = slice(h * rows_per_head, (h + 1) * rows_per_head)
-        whole.append(note(f"head {h}/value", tokens @ W_v[rows].mT))
-        sliced.append(
+        full_values.append(note(f"head {h}/value", tokens @ W_v[rows].mT))
+        sliced_values.append(
             note(f"head {h}/slice", tokens[:, h * slice_width : (h + 1) * slice_width] @ blocks[rows].mT)
         )
-    joined, slices = note("joined", cat(whole, -1)), note("joined slices", cat(sliced, -1))
+    joined, slices = note("joined", cat(full_values, -1)), note("joined slices", cat(sliced_values, -1))
     return note("output", cat([joined, joined, slices], -1))
 
 

@@ -36,10 +36,8 @@ class Basis:
 
 def code_score_basis(query_codes: Array, codes: Array, cutoff: float) -> Basis | None:
     """Scores over position codes, without directions that are weaker than the share ``cutoff``."""
-    (left, to_left), (right, to_right) = (
-        _orthogonal_basis(query_codes, cutoff),
-        _orthogonal_basis(codes, cutoff),
-    )
+    left, to_left = _orthogonal_basis(query_codes, cutoff)
+    right, to_right = _orthogonal_basis(codes, cutoff)
     shape = left.shape[1], right.shape[1]
     if len(query_codes) * len(codes) * shape[0] * shape[1] > MAX_FEATURES:
         return None
@@ -103,21 +101,21 @@ def fit(features: Array, target: Array, tolerance: float) -> Array | None:
     return theta if miss(array_softmax(features @ theta)) <= tolerance else None
 
 
-def sum_of_random_heads(features: Array, matrix: Array, seed: int = 0) -> list[tuple[float, Array, Indices]]:
+def sum_of_random_heads(features: Array, matrix: Array) -> list[tuple[float, Array, Indices]]:
     """Heads (factor, theta, picks) that add up to the matrix; empty where none are found."""
     if matrix.size > MAX_MIXTURE_ENTRIES:
         return []
-    thetas = np.random.default_rng(seed).normal(size=(RANDOM_HEADS, features.shape[-1]))
+    thetas = np.random.default_rng(0).normal(size=(RANDOM_HEADS, features.shape[-1]))
     scores = np.einsum("ijm,cm->cij", features, thetas)
     first, second = np.moveaxis(np.partition(scores, -2, axis=-1)[..., -2:], -1, 0)[::-1]
     margins = (first - second).min(axis=1) / scores.std(axis=(1, 2))
-    sample_index: dict[tuple[int, ...], int] = {}
+    head_by_keys: dict[tuple[int, ...], int] = {}
     for number in np.argsort(-margins):
         if margins[number] > 3e-3:
-            sample_index.setdefault(tuple(scores[number].argmax(axis=1)), int(number))
-    if not sample_index:
+            head_by_keys.setdefault(tuple(scores[number].argmax(axis=1)), int(number))
+    if not head_by_keys:
         return []
-    target_keys = np.array(list(sample_index))
+    target_keys = np.array(list(head_by_keys))
     atoms = np.eye(matrix.shape[1])[target_keys].reshape(len(target_keys), -1)
     chosen: list[int] = []
     factors = np.zeros(0)
@@ -130,7 +128,7 @@ def sum_of_random_heads(features: Array, matrix: Array, seed: int = 0) -> list[t
         chosen.append(int(np.argmax(overlaps)))
         factors = np.linalg.lstsq(atoms[chosen].T, flat_matrix, rcond=None)[0]
         residual = flat_matrix - factors @ atoms[chosen]
-    thetas = thetas[[sample_index[tuple(target_keys[k])] for k in chosen]]
+    thetas = thetas[[head_by_keys[tuple(target_keys[k])] for k in chosen]]
     return [
         (float(c), t, target_keys[k])
         for c, t, k in zip(factors, thetas, chosen, strict=True)

@@ -26,8 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.construct import certificate, fitting
-from headwork.construct import position_codes as codes
+from headwork.construct import certificate, fitting, position_codes
 from headwork.construct.certificate import (
     UNIT_ROUNDOFF,
     ContentReadingHeads,
@@ -35,7 +34,8 @@ from headwork.construct.certificate import (
     max_nonzeros,
     pair_sums,
 )
-from headwork.construct.targets import Array, Head, Impossible, NotFound, Target, merge_by_sign, words
+from headwork.construct.position_codes import closed_form_projections
+from headwork.construct.targets import Array, Head, Impossible, NotFound, Target, merge_by_sign
 from headwork.errors import InputError
 
 TOLERANCE = 1e-3
@@ -53,7 +53,7 @@ class HeadSearch:
     tolerance: float | None
 
     def __post_init__(self) -> None:
-        self.codes = codes.position_codes(self.positions, self.target, self.code_width)
+        self.codes = position_codes.position_codes(self.positions, self.target, self.code_width)
         if self.target.head_width is not None and self.positions not in ("one-hot", "none"):
             raise InputError(f"matrix: built over one-hot positions only, not {self.positions}.")
         self.matrix = self.target.matrix
@@ -89,13 +89,13 @@ class HeadSearch:
         rows = self.codes[self.target.query_positions]
         query, key = rows @ W_q.T, self.codes @ W_k.T
         query_size, key_size = np.abs(rows) @ np.abs(W_q).T, np.abs(self.codes) @ np.abs(W_k).T
-        angles = 0
+        rotation_terms = 0
         if self.positions == "rotary":
-            query, key = codes.rotate(query, self.target.queries), codes.rotate(key, ())
+            query, key = position_codes.rotate(query, self.target.queries), position_codes.rotate(key, ())
             # A rotation mixes the two of a pair, and its angle, up to n radians, is itself rounded.
             query_size, key_size = pair_sums(query_size), pair_sums(key_size)
-            angles = 16 * self.target.tokens
-        error_terms = 2 * max_nonzeros(self.codes) + min(max_nonzeros(query), max_nonzeros(key)) + 4 + angles
+            rotation_terms = 16 * self.target.tokens
+        error_terms = 2 * max_nonzeros(self.codes) + min(map(max_nonzeros, (query, key))) + 4 + rotation_terms
         size, zero_scores = query_size @ key_size.T, np.zeros(self.matrix.shape)
         gamma = 4 * error_terms * UNIT_ROUNDOFF
         return ScoredHead(head, query @ key.T, zero_scores, size, gamma, lambda beta: (W_q, W_k))
@@ -106,8 +106,8 @@ class HeadSearch:
         ``scale`` is by how much an error of the weights changes the output.
         """
         if self.positions == "one-hot":  # every score is possible
-            S, F = codes.target_scores(head)
-            projections_at = partial(codes.one_hot_projections, self.target, S, F)
+            S, F = position_codes.target_scores(head)
+            projections_at = partial(position_codes.one_hot_projections, self.target, S, F)
             return ScoredHead(head, S, F, np.abs(S), 28 * UNIT_ROUNDOFF, projections_at)
         log_scale = math.log(self.target.tokens * (2 + scale / self.max_error))  # about beta times the margin
         imprecise: list[tuple[float, int, ScoredHead]] = []
@@ -123,7 +123,10 @@ class HeadSearch:
                 imprecise.append((rounding / margin, len(imprecise), scored))
         if not imprecise:
             width = self.code_width if self.positions == "rotary" else self.codes.shape[1]
-            raise NotFound(words("not_found/newton", positions=self.positions, width=width))
+            raise NotFound(
+                "a head for each tap or sign, by Newton's method on a convex loss: "
+                f"no scores over {self.positions} positions of width {width} give its weights"
+            )
         return min(imprecise)[2]
 
     def _scored(self, head: Head, pair: tuple[Array, Array], sharpened_by_beta: bool) -> ScoredHead:
@@ -143,7 +146,7 @@ class HeadSearch:
 
     def _candidates(self, head: Head, accuracy: float) -> Iterator[tuple[tuple[Array, Array], bool]]:
         """Projections, and whether beta sharpens them: closed forms first, then what a search finds."""
-        closed = codes.closed_form_projections(self.positions, self.codes, self.target, head, self.code_width)
+        closed = closed_form_projections(self.positions, self.codes, self.target, head, self.code_width)
         yield from ((pair, True) for pair in closed)
         target_keys = head.target_keys
         for cutoff in fitting.CUTOFFS:
@@ -160,8 +163,8 @@ class HeadSearch:
 
         T_g has the rows of T in row g of the grid, and else those of T_0.
         """
-        closed = codes.closed_form_projections("grid", self.codes, self.target, head, self.code_width)
-        if head.target_keys is None or any(closed):
+        closed_form = closed_form_projections("grid", self.codes, self.target, head, self.code_width)
+        if head.target_keys is None or any(closed_form):
             return [head]
         (rows, columns), count = self.target.grid or (1, 1), self.target.tokens
         all_to_first, row = np.eye(count)[[0] * count], np.arange(count)[:, None] // columns
@@ -188,8 +191,8 @@ class HeadSearch:
         return self.target.head_width is not None and self.rank() > self.target.head_width
 
     def rank(self) -> int:
-        scores = np.add(*codes.target_scores(self.target.heads[0]))
-        return codes.numerical_rank(codes.centred_factors(scores)[1])
+        scores = np.add(*position_codes.target_scores(self.target.heads[0]))
+        return position_codes.numerical_rank(position_codes.centred_factors(scores)[1])
 
     def _narrow_searches(self) -> Iterator[Callable[[], list[ScoredHead]]]:
         (head,), width, tokens = self.target.heads, self.target.head_width or 1, self.target.tokens
@@ -224,13 +227,13 @@ class HeadSearch:
         top, tokens, r = float(amounts.max()), self.target.tokens, self.norm
         shares, budget = amounts / top, self.max_error / (16 * parts)
         keys = [(0, 1, 2), (0, 1, 0), (0, 1, 1), (0, tokens - 1, 1)]
-        for (one, other, idle), cutoff in product([k for k in keys if max(k) < tokens], (1e-6, 1e-2)):
+        for (positive, negative, idle), cutoff in product([k for k in keys if max(k) < tokens], (1e-6, 1e-2)):
             wanted, weights = np.zeros(tokens), np.zeros((tokens, tokens))
-            wanted[[one, other]] = 1, -1
+            wanted[[positive, negative]] = 1, -1
             value_projection = np.linalg.pinv(self.codes, rcond=cutoff) @ wanted
             value_projection /= np.abs(self.codes @ value_projection).max()
             values = self.codes @ value_projection
-            for key, part in ((one, shares / 2), (other, shares / 2), (idle, 1 - shares)):
+            for key, part in ((positive, shares / 2), (negative, shares / 2), (idle, 1 - shares)):
                 weights[:, key] += part
             centred = values - (weights @ values)[:, None]
             k2, k3 = ((weights * centred**k).sum(axis=1) for k in (2, 3))
@@ -253,7 +256,10 @@ class HeadSearch:
             return ContentReadingHeads(
                 base, value_projection, values, slope, self.width, subtracts_mean, rounding
             )
-        raise NotFound(words("not_found/readers", positions=self.positions))
+        raise NotFound(
+            "heads that read their query's content, for zero padding: no two keys whose weights "
+            f"the {self.positions} positions keep equal at the ends and nowhere else"
+        )
 
 
 ROW_SUM_TOLERANCE = 1e-9  # how far the sum of a typed row may miss 1 by rounding
@@ -270,8 +276,16 @@ def as_softmax_weights(target: Target, tolerance: float | None, norm: float) -> 
         i = int(np.argmax(missed))
         if negative[i].any():
             j = int(np.argmax(negative[i]))
-            raise Impossible(words("impossible/negative", row=i, column=j, entry=A[i, j]))
-        raise Impossible(words("impossible/sums", row=i, total=A[i].sum()))
+            raise Impossible(
+                f"negative weights in one head: entry [{i},{j}] is {A[i, j]:g}, but softmax weights are "
+                "exponentials over their sum, so they are positive. Two heads can do it: "
+                "the positive part less the negative part, scaled by W_o."
+            )
+        raise Impossible(
+            f"rows that do not sum to 1: row {i} sums to {A[i].sum():.6g}, but softmax divides by the sum of "
+            "its row, so whatever the scores are each row sums to 1. "
+            "Divide the row by its sum, or scale all rows alike by W_o."
+        )
     weights = np.maximum(A, 0) / positive[:, None] if missed.max() > ROW_SUM_TOLERANCE else A
     return replace(target, heads=(replace(head, weights=weights),), requested=A)
 
@@ -281,23 +295,40 @@ def check_possible(search: HeadSearch, max_heads: int | None) -> None:
     M, count, positions = search.matrix, search.target.tokens, search.positions
     allowed = search.max_error / search.norm
     queries = search.target.query_positions
-    sums, own = M.sum(axis=1), np.eye(count, dtype=bool)[queries]
-    largest, smallest = (np.where(own, side, M) for side in (-np.inf, np.inf))
+    sums, is_own = M.sum(axis=1), np.eye(count, dtype=bool)[queries]
+    largest, smallest = (np.where(is_own, side, M) for side in (-np.inf, np.inf))
     spread = largest.max(axis=1) - smallest.min(axis=1) if count > 2 else 0.0 * sums
     low, high = int(np.argmin(sums)), int(np.argmax(sums))
     if positions == "none" and max(spread.max(), np.ptp(sums) / 2) > allowed:
-        raise Impossible(words("impossible/no_positions"))
-    rest, share = np.where(own, 0.0, M).sum(axis=1), max(count - 1, 1) / count
-    least = max(sums.max() - allowed, (rest.max() - allowed) / share)
+        raise Impossible(
+            "no positions: attention without positions commutes with every permutation: "
+            "permute the tokens, and the outputs are permuted alike. This target tells positions apart, "
+            "so such heads cannot do it. Give the tokens positions."
+        )
+    other_sums, share = np.where(is_own, 0.0, M).sum(axis=1), max(count - 1, 1) / count
+    least = max(sums.max() - allowed, (other_sums.max() - allowed) / share)
     if (
         positions == "none"
         and count > 1
-        and least > min(sums.min() + allowed, (rest.min() + allowed) / share)
+        and least > min(sums.min() + allowed, (other_sums.min() + allowed) / share)
     ):
-        raise Impossible(words("impossible/plain_mean"))
+        raise Impossible(
+            "no positions: a token of content 0 has score 0 with every key, so the heads give it the plain "
+            "mean of the values, with the factors that they also give to tokens that are all alike; "
+            "this target asks for something else. Give the tokens positions."
+        )
     if positions == "rotary" and np.ptp(sums) > 2 * allowed:
-        rows = {"low": queries[low], "low_sum": sums[low], "high": queries[high], "high_sum": sums[high]}
-        raise Impossible(words("impossible/rotary", **rows))
+        raise Impossible(
+            "rotary positions turn queries and keys, not values: give every token the same content, "
+            "and each head returns the same row for every query. "
+            f"Here row {queries[low]} sums to {sums[low]:g} and row {queries[high]} to {sums[high]:g}. "
+            "Use positions that values can read (one-hot, sinusoidal, grid), or other ends."
+        )
     both = (largest.max(axis=1) > allowed) & (smallest.min(axis=1) < -allowed)
     if max_heads == 1 and search.width >= (3 if positions == "rotary" else 2) and both.any():
-        raise Impossible(words("impossible/both_signs", query=queries[np.argmax(both)]))
+        raise Impossible(
+            f"negative weights in one head: output {queries[np.argmax(both)]} adds one token and subtracts "
+            "another. Softmax weights are positive, and W_o scales all of a head alike. (Nor can its scores "
+            "help: across the one direction of a key's content that they see, that content enters "
+            "with its weight alone.) Allow two heads: one for each sign."
+        )

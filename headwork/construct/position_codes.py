@@ -161,10 +161,7 @@ def _pair_masks(width: int, tokens: int, offset: int) -> Iterator[Array]:
 def _grid_projections(target: Target, target_keys: Indices) -> Iterator[tuple[Array, Array]]:
     assert target.grid is not None
     rows, columns = target.grid
-    key_rows, key_columns = (
-        target_keys.reshape(rows, columns) // columns,
-        target_keys.reshape(rows, columns) % columns,
-    )
+    key_rows, key_columns = np.divmod(target_keys.reshape(rows, columns), columns)
     W_q, column_codes = np.zeros((rows + columns, rows + columns)), rows + np.arange(columns)
     if np.all(key_rows == key_rows[:, :1]) and np.all(key_columns == key_columns[:1]):
         W_q[key_rows[:, 0], np.arange(rows)] = 1

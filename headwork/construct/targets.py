@@ -121,21 +121,30 @@ def read_order(order: Any, tokens: Any = None) -> list[int]:
     ([1, 2, 0], [1, 2, 0], [2, 1, 0, 3])
     """
     if order is None:
-        raise InputError(words("order/missing"))
+        raise InputError(
+            'order missing. Expected a permutation from 1, such as "2 3 1" (y1 = x2), or cycles "(1 2 3)".'
+        )
     text = order if isinstance(order, str) else " ".join(map(str, order))
     if not re.fullmatch(r"[\s0-9,()]+", text):
-        raise InputError(words("order/other", text=text))
+        raise InputError(
+            f'order is {text!r}. Expected whole numbers from 1, such as "2 3 1", or cycles "(1 2)(3)".'
+        )
     named = [int(n) for n in re.findall(r"[0-9]+", text)]
     if in_cycles := "(" in text or ")" in text:
         if re.sub(r"\([^()]*\)", "", text).strip(" ,"):
-            raise InputError(words("order/outside", text=text))
+            raise InputError(
+                f'order is {text!r}: numbers or brackets stand outside of the cycles. Expected "(1 2)(3)".'
+            )
         least = max([*named, 0])
     else:
         least = len(named)
     count = check_token_count(least if tokens is None else check_token_count(tokens))
     row = list(range(1, count + 1)) if in_cycles else named
     if len(named) != len(set(named)) or not set(named) <= {*range(1, count + 1)} or len(row) != count:
-        raise InputError(words("order/no_permutation", text=text, count=count))
+        raise InputError(
+            f"order is {text!r} for {count} tokens: not a permutation. "
+            f"Each of 1 to {count} must appear once (a cycle may leave out what stays where it is)."
+        )
     for inner in re.findall(r"\(([^()]*)\)", text):
         cycle = [int(n) for n in re.findall(r"[0-9]+", inner)]
         for here, there in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True):
@@ -174,12 +183,14 @@ def running_mean(
     """The mean of a window around each token, or, causal, of the tokens up to it."""
     count = check_token_count(tokens)
     size = check_integer(window, "window", 1, count)
-    first = 1 - size if causal else -(size // 2)
+    first_offset = 1 - size if causal else -(size // 2)
     if causal and ends == "wrap":
-        raise InputError(words("windows/causal"))
+        raise InputError(
+            "a causal window that wraps looks at the end from the beginning. Use ends shrink, clamp or none."
+        )
     name = f"running mean of {size}" + (" up to each token" if causal else "")
-    taps = {first + k: 1.0 / size for k in range(size)}
-    title = f"{name}: offsets {first} to {first + size - 1}"
+    taps = {first_offset + k: 1.0 / size for k in range(size)}
+    title = f"{name}: offsets {first_offset} to {first_offset + size - 1}"
     return replace(_slide_window(title, taps, count, ends, (*END_MODES, "shrink")), prefers_merged=True)
 
 
@@ -188,7 +199,7 @@ def convolution(*, tokens: Any = None, taps: Any = None, ends: str = "clamp") ->
     count = check_token_count(tokens)
     row = read_array(taps, "taps", "tap")
     if len(row) > count:
-        raise InputError(words("windows/taps", taps=len(row), tokens=count))
+        raise InputError(f"{len(row)} taps for {count} tokens. Give at most as many taps as tokens.")
     middle = len(row) // 2
     offsets = {j - middle: float(tap) for j, tap in enumerate(row)}
     terms = " ".join(f"{tap:+g} x_(i{offset:+d})" for offset, tap in offsets.items() if tap)
@@ -200,7 +211,10 @@ def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp")
     rows, columns = _grid(grid)
     taps = read_array(kernel, "kernel", "row column")
     if taps.shape[0] > rows or taps.shape[1] > columns:
-        raise InputError(words("windows/kernel", kernel=taps.shape, grid=(rows, columns)))
+        raise InputError(
+            f"a kernel of {taps.shape[0]} x {taps.shape[1]} on a grid of {rows} x {columns}. "
+            "Take a smaller one."
+        )
     check_known("ends", ends, ("clamp", "wrap", "zero"))
     middle = taps.shape[0] // 2, taps.shape[1] // 2
     tap_keys = []
@@ -240,7 +254,10 @@ def matrix(*, matrix: Any = None, head_width: Any = None) -> Target:
     queries, keys = A.shape
     check_token_count(keys)
     if queries > keys:
-        raise InputError(words("sizes/matrix", shape=format_shape(A.shape, "query key")))
+        raise InputError(
+            f"matrix is {format_shape(A.shape, 'query key')}. "
+            "Each query is a token: at most one row per column."
+        )
     width = keys if head_width is None else check_integer(head_width, "head_width", 1, MAX_TOKENS)
     title = f"given weights of {queries} queries over {keys} keys"
     query_subset = () if queries == keys else tuple(range(queries))
@@ -273,7 +290,9 @@ def _token_grid(tokens: Any, grid: Any) -> tuple[int, tuple[int, int] | None]:
         return check_token_count(tokens), None
     rows, columns = _grid(grid)
     if tokens is not None and check_token_count(tokens) != rows * columns:
-        raise InputError(words("sizes/grid", tokens=tokens, rows=rows, columns=columns))
+        raise InputError(
+            f"{tokens} tokens do not fill a grid of {rows} x {columns}. Leave out one of the two."
+        )
     return rows * columns, (rows, columns)
 
 
@@ -286,10 +305,10 @@ def _key_index(position: int, count: int, ends: str) -> int | None:
 
 
 def _slide_window(
-    name: str, taps: dict[int, float], count: int, ends: str, known: Sequence[str] = END_MODES
+    name: str, taps: dict[int, float], count: int, ends: str, allowed_ends: Sequence[str] = END_MODES
 ) -> Target:
     """One row of taps along the tokens."""
-    check_known("ends", ends, known)
+    check_known("ends", ends, allowed_ends)
     title = f"{name}; ends: {words(f'ends/{ends}')}"
     if ends == "shrink":  # one head only, because the window's size differs at the ends
         window = np.sum([np.eye(count, k=offset) for offset in taps], axis=0)
@@ -297,7 +316,9 @@ def _slide_window(
     inside = [i for i in range(count) if all(0 <= i + offset < count for offset in taps)]
     queries = inside if ends == "none" else list(range(count))
     if not queries:
-        raise InputError(words("windows/outside", count=count))
+        raise InputError(
+            f"no token has its whole window inside {count} tokens. Take more tokens or other ends."
+        )
     tap_keys = []
     for offset, tap in taps.items():
         keys = [_key_index(i + offset, count, ends) for i in queries]
@@ -312,7 +333,7 @@ def _heads_of_taps(
 ) -> Target:
     """A head for each tap; where it has nothing to look at, it takes itself (``self_excess``)."""
     if not tap_keys:
-        raise InputError(words("windows/zero"))
+        raise InputError("every tap is 0, so there is nothing to look at. Give at least one nonzero tap.")
     heads, excess = [], np.zeros(count)
     for tap, keys, offset in tap_keys:
         missing = [i for i, key in enumerate(keys) if key is None]

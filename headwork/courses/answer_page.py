@@ -39,14 +39,12 @@ def answer_page(
         {
             "name": name,
             "origin": exercises[name].origin if origin else {},
-            "question": blocks_markup([Heading(question.title), *question.given()]),
+            "question": blocks_markup([Heading(question.title), *question.given_blocks()]),
             "blanks": [(blank, *_table(exercises[name], blank)) for blank in question.blanks],
         }
         for name, question in questions.items()
     ]
-    by_rows = all(
-        exercise.tokens_as == "rows" and not exercise.is_challenge for exercise in exercises.values()
-    )
+    by_rows = all(e.tokens_as == "rows" and not e.is_challenge for e in exercises.values())
     key = sha256("".join([student, sheet, *(e.to_toml() for e in exercises.values())]).encode()).hexdigest()
     style, script = (
         read_asset(f"grid{suffix}") + Markup(read_text(Path(__file__).with_suffix(suffix)))

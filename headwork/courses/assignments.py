@@ -60,9 +60,8 @@ class AssignmentPart:
     def data(self) -> str:
         """The exercise, or those of all students, as a literal of Python."""
         if self.variants:
-            return repr(
-                pack_variants({who: _plain_data(exercise) for who, exercise in self.variants.items()})
-            )
+            variants = {who: _plain_data(exercise) for who, exercise in self.variants.items()}
+            return repr(pack_variants(variants))
         return pformat(_plain_data(self.exercise), width=110, sort_dicts=False)
 
     @property

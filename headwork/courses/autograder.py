@@ -56,9 +56,8 @@ def mark_variables(exercise: Exercise, scope: Scope, prefix: str = "") -> Mark:
         mark = grade(exercise, texts, tokens_as=convention)
     except (HeadworkError, *UNEXPECTED_ERRORS) as error:
         return zero_marks(exercise, "unreadable", f"cannot be marked ({type(error).__name__}: {error})")
-    return replace(
-        mark, steps=tuple(_mark_unreadable(step, refused, exercise.is_challenge) for step in mark.steps)
-    )
+    steps = (_mark_unreadable(step, refused, exercise.is_challenge) for step in mark.steps)
+    return replace(mark, steps=tuple(steps))
 
 
 def _mark_unreadable(step: StepMark, refused: Mapping[str, str], challenge: bool) -> StepMark:
@@ -211,7 +210,7 @@ class _UnknownStudent(InputError):
 def _own_sheet(folder: Path) -> tuple[Sheet, str]:
     """The sheet of who submits, by the e-mail address or else by the ID in the file, and a remark on it."""
     listed = read_toml(folder / "source" / "students.toml")["students"]
-    known = {student.casefold(): student for student in listed}
+    listed_ids = {student.casefold(): student for student in listed}
     emails = {email.casefold(): student for student, email in listed.items() if email}
     metadata = folder / "submission_metadata.json"
     users = parse_json(read_text(metadata), metadata) if metadata.is_file() else {}
@@ -219,7 +218,7 @@ def _own_sheet(folder: Path) -> tuple[Sheet, str]:
     addresses = [str(user.get("email", "")).casefold() for user in people or [] if isinstance(user, dict)]
     submitted = [emails[address] for address in addresses if address in emails]
     typed = _typed_student(folder / "submission")
-    named = known.get(typed.casefold())
+    named = listed_ids.get(typed.casefold())
     student = named if named and (not submitted or named in submitted) else next(iter(submitted), None)
     if student is None:
         raise _UnknownStudent(

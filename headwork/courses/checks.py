@@ -104,16 +104,16 @@ def _checked_draws(
 
 def _problem(name: str, function: Callable[..., Any], arguments: Arguments) -> str:
     """What is wrong with the function's result for these arguments; nothing where it is right."""
-    given = ", ".join(f"{key} {format_shape(v.shape, '')}" for key, v in arguments.items() if np.ndim(v))
+    shapes = ", ".join(f"{key} {format_shape(v.shape, '')}" for key, v in arguments.items() if np.ndim(v))
     try:
         result = _result(name, function, arguments)
     except Exception as error:  # whatever a student's own code does
-        stopped = f"stopped with {type(error).__name__}: {error}. The arguments were {given}."
+        stopped = f"stopped with {type(error).__name__}: {error}. The arguments were {shapes}."
         return NOT_FILLED_IN if "ellipsis" in str(error) else stopped
     expected = _reference(name, arguments)
     if result.shape != expected.shape and (result.size > 1 or expected.size > 1):
         sizes = [format_shape(shape, "") for shape in (result.shape, expected.shape)]
-        cause = _cause(name, arguments, result) or f"the arguments were {given}."
+        cause = _cause(name, arguments, result) or f"the arguments were {shapes}."
         return f"incorrect: the result is {sizes[0]}, not {sizes[1]}; {cause}"
     if np.allclose(result.reshape(expected.shape), expected, rtol=TOLERANCE, atol=TOLERANCE):
         return ""

@@ -63,10 +63,10 @@ def class_steps(results: Sequence[StudentMarks]) -> list[Record]:
     for _, number, step in _steps([graded for graded in results if graded.file and not graded.problem]):
         steps[number, step.path].append(step)
     rows = []
-    for at, marked in sorted(steps.items(), key=lambda item: _number_order(item[0][0])):
+    for key, marked in sorted(steps.items(), key=lambda item: _number_order(item[0][0])):
         correct, full = sum(step.verdict == "correct" for step in marked), sum(s.max_points for s in marked)
         lost = round(full - sum(step.points for step in marked), 2)
-        rows.append(dict(zip(STEP_COLUMNS, (*at, correct, len(marked), lost, round(full, 2)), strict=True)))
+        rows.append(dict(zip(STEP_COLUMNS, (*key, correct, len(marked), lost, round(full, 2)), strict=True)))
     return rows
 
 
@@ -123,10 +123,10 @@ def _class_summary(students: Sequence[StudentMarks]) -> str:
 
 def _explain_again(causes: Sequence[Record], steps: Sequence[Record], marked: int) -> Iterator[Any]:
     """What to explain on Monday."""
-    known = [cause for cause in causes if cause["cause"] not in ("unknown", "slip", "shape")]
+    nameable = [cause for cause in causes if cause["cause"] not in ("unknown", "slip", "shape")]
     items = [
         Item(f"{cause['sentence']} ({_step_label(cause)})", f"{cause['students']} of {marked}")
-        for cause in known[:CAUSES_ON_TOP]
+        for cause in nameable[:CAUSES_ON_TOP]
     ]
     most = max(steps, key=lambda step: step["lost"], default=None)
     if most and most["lost"]:
@@ -182,9 +182,8 @@ def _cause_details(causes: Sequence[Record], links: Mapping[str, Link | str]) ->
         yield Heading("Causes")
     for cause in causes:
         who = [part for student in cause["who"] for part in (links.get(student, student), ", ")]
-        yield Details(
-            f"{cause['students']}: {cause['sentence']} ({_step_label(cause)})", (Prose(tuple(who[:-1])),)
-        )
+        summary = f"{cause['students']}: {cause['sentence']} ({_step_label(cause)})"
+        yield Details(summary, (Prose(tuple(who[:-1])),))
 
 
 def _grid(results: Sequence[StudentMarks], links: Mapping[str, Link | str]) -> Table:

@@ -99,10 +99,10 @@ def sheet_from_answers(path: str | Path, answers: AnswerFile) -> Sheet:
     exercises: dict[str, Exercise] = {}
     check_count(answers.answers, path)
     file = Path(path).parent / "exercise.toml"
-    beside = read_exercise(file) if file.is_file() else None
+    neighbour = read_exercise(file) if file.is_file() else None
     for name in answers.answers:
         entry = answers.exercises.get(name)
-        if entry is None and beside is None:
+        if entry is None and neighbour is None:
             raise InputError(
                 f"{path}: it does not say which exercise {name} is. "
                 "Give --key, or put exercise.toml beside it."
@@ -111,8 +111,8 @@ def sheet_from_answers(path: str | Path, answers: AnswerFile) -> Sheet:
         if entry is not None and (not isinstance(entry, Mapping) or set(entry) - known):
             raise InputError(f"{path}: [exercise.{name}] takes only kind, seed and difficulty.")
         # The student's own exercise.toml comes first: another version might draw other numbers from a seed.
-        if beside is not None and (entry is None or beside.origin == dict(entry)):
-            exercises[name] = beside
+        if neighbour is not None and (entry is None or neighbour.origin == dict(entry)):
+            exercises[name] = neighbour
         else:
             exercises[name] = exercise_from(entry or {}, f"{path}, {name}")
     if not exercises:
@@ -222,7 +222,7 @@ def check_origin(name: str, exercise: Exercise, entry: Any, where: str = "") -> 
 
 # --- a whole folder -----------------------------------------------------------------------------------
 def answer_files(folder: str | Path) -> list[Path]:
-    """The submitted files of the folder and of the folders in it; what lies deeper is told as a folder."""
+    """The submitted files, here and in the folders here; a folder inside those is reported as a folder."""
     entries = [path for path in Path(folder).iterdir() if not IGNORED_NAMES.match(path.name)]
     inner = {p for p in entries if p.is_dir() and not p.is_symlink() and p.suffix.lower() != ".toml"}
     below = [path for place in inner for path in place.iterdir() if not IGNORED_NAMES.match(path.name)]
@@ -237,9 +237,8 @@ def grade_cohort(folder: str | Path, key: str | Path) -> list[StudentMarks]:
     if not files:
         raise InputError(f"{folder}: no answer files.")
     marked = zip(files, map_limited(partial(grade_file, key=str(key)), files, "marked"), strict=True)
-    results = _choose_submissions(
-        [g or _unreadable(path, f"{path}: {TOOK_TOO_LONG}", key) for path, g in marked]
-    )
+    every = [graded or _unreadable(path, f"{path}: {TOOK_TOO_LONG}", key) for path, graded in marked]
+    results = _choose_submissions(every)
     if keys.is_dir():
         present = {graded.student.casefold() for graded in results}
         absent = [path for student, path in keys_by_student(keys).items() if student not in present]

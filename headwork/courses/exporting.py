@@ -19,6 +19,7 @@ from headwork.courses.answer_page import answer_page
 from headwork.courses.assignments import AssignmentPart
 from headwork.courses.moodle import moodle_files
 from headwork.courses.sheets import Sheet, key_text
+from headwork.documents import Document
 from headwork.documents.formats.notebook import NotebookCell, notebook_text
 from headwork.errors import InputError, check_known
 from headwork.exercises.exercise import Exercise
@@ -70,7 +71,7 @@ def export(
         AssignmentPart(f"q{n}", name, exercise, f"q{n}_" if several else "", hint, sheets)
         for n, (name, exercise) in enumerate(exercises.items(), 1)
     ]
-    slug = re.sub(r"[^A-Za-z0-9_-]+", "-", title or folder.resolve().name).strip("-") or "exercise"
+    slug = re.sub(r"[^A-Za-z0-9_-]+", "-", title or folder.absolute().name).strip("-") or "exercise"
     return [write_atomic(folder / name, content) for name, content in COURSE_SYSTEMS[to](parts, slug).items()]
 
 
@@ -82,7 +83,8 @@ def _question(part: AssignmentPart) -> str:
     """The question in Markdown, with the variables to assign."""
     names = ", ".join(f"`{name}`" for name in part.variable_names.values())
     question = build_question(part.exercise)
-    text = f"# {part.name}. {question.title}\n\n{OWN_SHEET}\n" if part.variants else question.to_markdown()
+    own = Document(f"{part.name}. {question.title}", (OWN_SHEET,))
+    text = (own if part.variants else question).to_markdown()
     return f"{text}\n{INSTRUCTIONS}\n\nVariables: {names}."
 
 
@@ -118,11 +120,8 @@ def notebook_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
         check = (
             f"# Run this cell to mark your answers.\nfrom headwork.courses.autograder import report\n\n{call}"
         )
-        cells += [
-            NotebookCell("markdown", _question(part)),
-            *_answer_cells(part),
-            NotebookCell("code", check),
-        ]
+        cells += [NotebookCell("markdown", _question(part)), *_answer_cells(part)]
+        cells.append(NotebookCell("code", check))
     return {f"{slug}.ipynb": notebook_text(cells)}
 
 
@@ -202,7 +201,7 @@ def nbgrader_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
     """A course folder: ``nbgrader generate_assignment`` removes the key and the tests from the notebook."""
     cells = [cell for part in parts for cell in _nbgrader_cells(part)]
     if code := _student_code(parts):
-        source = f"{code}\n### BEGIN SOLUTION\n{_student_code(parts, solved=True)}\n### END SOLUTION"
+        source = with_solution(code, _student_code(parts, solved=True))
         cells.insert(0, nbgrader_cell("code", "student", source, solution=True))
     return {"nbgrader_config.py": NBGRADER_CONFIG, f"source/{slug}/{slug}.ipynb": notebook_text(cells)}
 
@@ -212,9 +211,7 @@ def _nbgrader_cells(part: AssignmentPart) -> Iterator[NotebookCell]:
     for blank in part.blanks:
         key = _assignment(part.variable_names[blank.name], part.correct_text(blank.name))
         key = "# Any answer that works is right." if part.exercise.is_challenge else key
-        source = (
-            f"{_answer_code(part, blank, blank.placeholder)}\n### BEGIN SOLUTION\n{key}\n### END SOLUTION"
-        )
+        source = with_solution(_answer_code(part, blank, blank.placeholder), key)
         yield nbgrader_cell("code", f"{part.label}-{_identifier(blank.name)}", source, solution=True)
     for number, (path, points) in enumerate(part.exercise.asked.items()):
         # The variants of all students stand in the first of the cells that mark, and only there.
@@ -228,6 +225,11 @@ def _nbgrader_cells(part: AssignmentPart) -> Iterator[NotebookCell]:
         yield nbgrader_cell(
             "code", f"{part.label}-{_identifier(path)}-points", source, grade=True, locked=True, points=points
         )
+
+
+def with_solution(code: str, solution: str) -> str:
+    """Code of which nbgrader leaves students what stands before the solution."""
+    return f"{code}\n### BEGIN SOLUTION\n{solution}\n### END SOLUTION"
 
 
 def _identifier(path: str) -> str:

@@ -76,12 +76,13 @@ def fill_gradebook(
             f"{path}: no column that says who a row is about. Expected an export of Canvas "
             f"({', '.join(CANVAS)}) or of Moodle ({', '.join(MOODLE)})."
         )
-    at = _column(header, column, title, path)
-    if any(_is_points_possible(row) and "read only" in row[at].lower() for row in rows[:3] if at < len(row)):
-        raise InputError(f"{path}: the column '{rows[0][at]}' is read only. Name another with --column.")
+    number = _column(header, column, title, path)
+    titles = [row[number] for row in rows[:3] if number < len(row) and _is_points_possible(row)]
+    if any("read only" in title.lower() for title in titles):
+        raise InputError(f"{path}: the column '{rows[0][number]}' is read only. Name another with --column.")
     # A semicolon often comes with a decimal comma, but not where the file has decimal points.
     comma = delimiter == ";" and not re.search(rb'[;"][0-9]+\.[0-9]+[;"\r\n]', data)
-    missing = _fill(rows, results, at, column or title, comma)
+    missing = _fill(rows, results, number, column or title, comma)
     buffer = io.StringIO(newline="")
     ending = "\r\n" if b"\r\n" in data else "\n"
     csv.writer(buffer, delimiter=delimiter, lineterminator=ending).writerows(rows)
@@ -89,25 +90,25 @@ def fill_gradebook(
 
 
 def _fill(
-    rows: list[list[str]], results: Sequence[StudentMarks], at: int, title: str, comma: bool = False
+    rows: list[list[str]], results: Sequence[StudentMarks], number: int, title: str, comma: bool = False
 ) -> list[str]:
     """Write the marks into a column, which may be a new one; says which students have none, and why."""
-    if at == len(rows[0]):
+    if number == len(rows[0]):
         full = points_text(max((graded.max_points for graded in results), default=0.0))
         rows[0].append(title)
         for line in filter(None, rows[1:]):
-            line += [""] * (at - len(line)) + [full if _is_points_possible(line) else ""]
-    own, missing = _row_of_each_student(rows, results), []
+            line += [""] * (number - len(line)) + [full if _is_points_possible(line) else ""]
+    row_of_student, missing = _row_of_each_student(rows, results), []
     for graded in (graded for graded in results if graded.student):
-        row, mark = own.get(graded.student), _points_to_enter(graded)
+        row, mark = row_of_student.get(graded.student), _points_to_enter(graded)
         if row is None:
             missing.append(f"{graded.student} (no row)")
         elif mark is not None:
-            row += [""] * (at + 1 - len(row))
-            if row[at].strip() in EXCUSED:
-                missing.append(f"{graded.student} ({row[at].strip()})")
+            row += [""] * (number + 1 - len(row))
+            if row[number].strip() in EXCUSED:
+                missing.append(f"{graded.student} ({row[number].strip()})")
             else:
-                row[at] = mark.replace(".", ",") if comma else mark
+                row[number] = mark.replace(".", ",") if comma else mark
     return missing
 
 

@@ -17,7 +17,9 @@ What a section names stands in that order. What is missing or cannot be read is 
 
 import base64
 import itertools
+import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,7 +31,7 @@ from headwork.documents import Block, Document, Heading, PandocText, Renderable
 from headwork.documents.formats.pdf import CHARACTERS, typeset
 from headwork.documents.number_format import wrap_code
 from headwork.documents.pandoc import Tree, latex_to_typst, map_tree, read_tree
-from headwork.errors import HeadworkError, InputError, TooLarge, check_known, unknown_name
+from headwork.errors import HeadworkError, InputError, TooLarge, check_all_known, unknown_name
 from headwork.files import parse_json, read_bytes, read_text, read_toml
 from headwork.problems import find
 from headwork.readings import explain
@@ -41,20 +43,27 @@ SYNTAXES = {".tex": "latex", ".md": "markdown", ".txt": "markdown"}
 MAX_NOTEBOOK, MAX_CELLS = 50_000_000, 500  # bytes with its pictures; cells
 MAX_LINES, MAX_FORMULAS, MAX_PIXELS = 60, 5_000, 100_000_000  # a cell prints; in a text; of all pictures
 NO_ATTRIBUTES: list[Any] = ["", [], []]
-MAX_PARTS, MAX_ANSWER, MAX_DEPTH = 300, 300_000, 100  # of a hand-in; bytes of a text; brackets of a formula
+MAX_PARTS, MAX_CELL_TEXTS = 100, 150  # named in a hand-in; of all its notebooks: pandoc takes 30 ms and 10 ms
+MAX_ANSWER, MAX_DEPTH = 300_000, 100  # bytes of a text; brackets of a formula
+# Beyond these pandoc and Typst take time by the square: where it is counted in a part, how many, of what.
+MAX_SIZES = {
+    "Str": (0, 2_000, "letters of a word"),
+    "Math": (1, 30_000, "letters"),
+    "Table": (2, 200, "columns"),
+}
+MAX_CODE, MAX_COLOURED = 10_000, 1_500  # lines, of all code; in colour, which takes Typst ten times as long
+MAX_MARKED = 10_000  # parts of a text that are neither plain words nor formulas
+UNMARKED = {"Str", "Space", "SoftBreak", "Math", "InlineMath", "DisplayMath"}
+MAX_HALVES = 100  # groups of formulas that are set to find those that cannot be
 # Skipped by pandoc, and nothing is lost: layout, and the frame of an environment whose contents stay.
 LAYOUT = re.compile(
     r"\\(?:begin|end)\{\w+\*?\}|\\(?:[vh]space\*?|set\w+|page\w*|this\w+|new\w+|clear\w+|maketitle|no\w+"
     r"|(?:big|med|small)skip|[vh]fill|centering|\w*size|use\w+|geometry|linewidth|\W)(?![a-z]).*",
     re.DOTALL,
 )
-DAMAGED_NOTEBOOK_ERRORS = (
-    AttributeError,
-    IndexError,
-    TypeError,
-    ValueError,
-)  # what a damaged notebook brings about
-BLANK = re.compile(r"^\s*(?:[\w, ]+ = |return )?\.\.\.$", re.M)
+# What a damaged notebook brings about.
+DAMAGED_NOTEBOOK_ERRORS = (AttributeError, IndexError, TypeError, ValueError)
+BLANK = re.compile(r"^[ \t]*+(?:[\w, ]+ = |return )?\.\.\.$", re.M)
 
 
 @dataclass
@@ -70,6 +79,8 @@ class HandIn(Renderable):
     location: str = ""
     pixels: int = 0
     parts: int = 0
+    cell_texts: int = 0
+    lines: int = 0  # of code
 
     def document(self) -> Document:
         return Document(self.title, tuple(self.blocks), about=self.byline)
@@ -81,8 +92,7 @@ class HandIn(Renderable):
     def add_section(self, number: int, section: dict[str, Any]) -> None:
         """A heading, and below it what the section names, in order."""
         self.location = f"section {number}"
-        for name in section:
-            check_known(f"entry of section {number}", name, SECTION_FIELDS)
+        check_all_known(f"entry of section {number}", section, SECTION_FIELDS)
         title = str(section.pop("title", f"Section {number}"))
         self.location += f" ({title})"
         self.blocks.append(Heading(title, anchor=f"section-{number}"))
@@ -93,7 +103,7 @@ class HandIn(Renderable):
                 before = self.location
                 self.parts += 1
                 if self.parts > MAX_PARTS:
-                    raise TooLarge(f"{self.location}: more than {MAX_PARTS} parts in all.")
+                    raise TooLarge(f"{self.location}: more than {MAX_PARTS} parts in all. Join some.")
                 try:
                     self.location += "" if name == "text" else f", {part}"
                     self.blocks += getattr(self, f"_add_{name}")(str(part))
@@ -124,9 +134,8 @@ class HandIn(Renderable):
         syntax = SYNTAXES.get(Path(name).suffix.lower())
         if syntax is None:
             raise unknown_name("kind of file", name, SYNTAXES)
-        yield from self._add_text(
-            read_text(self.folder / name, max_bytes=MAX_ANSWER, root=self.folder), syntax
-        )
+        text = read_text(self.folder / name, max_bytes=MAX_ANSWER, root=self.folder)
+        yield from self._add_text(text, syntax)
 
     def _add_problems(self, slug: str) -> Iterator[Block]:
         problem = find(slug)
@@ -162,37 +171,48 @@ class HandIn(Renderable):
                 return {"t": "Span", "c": [NO_ATTRIBUTES, content[1]]}
             if kind == "Header":
                 return {"t": kind, "c": [content[0] + 2, ["", ["unnumbered"], []], content[2]]}
+            if kind in MAX_SIZES:
+                at, most, unit = MAX_SIZES[kind]
+                if (size := len(content[at] if at else content)) > most:
+                    raise TooLarge(f"{size:,} {unit}; at most {most:,} are set.")
             if kind in ("Div", "Span", "Table", "Figure", "Code"):
                 return {"t": kind, "c": [NO_ATTRIBUTES, *content[1:]]}
             if kind == "CodeBlock":
-                return _code(content[1], *content[0][1][:1])
+                block = _code(content[1], *content[0][1][:1])
+                self.lines += block["c"][1].count("\n")
+                if self.lines > MAX_CODE:
+                    raise TooLarge(f"more than {MAX_CODE:,} lines of code in all.")
+                if self.lines > MAX_COLOURED:
+                    block["c"][0][1] = []
+                return block
             if kind == "Math":
                 latex = re.sub(r"\\label\{[^{}]*\}", "", content[1])
                 formulas.append(latex)
                 return {"t": kind, "c": [content[0], latex]}
             return self._image(part, pictures, attached or {}) if kind == "Image" else part
 
-        def readable(part: dict[str, Any]) -> dict[str, Any]:
+        def unreadable_as_code(part: dict[str, Any]) -> dict[str, Any]:
             wrong = part["t"] == "Math" and part["c"][1] in unreadable
             return {"t": "Code", "c": [NO_ATTRIBUTES, part["c"][1]]} if wrong else part
 
+        kinds = Counter(re.findall(r'"t": "(\w+)"', json.dumps(tree)))
+        if (parts := sum(kinds[kind] for kind in kinds if kind not in UNMARKED)) > MAX_MARKED:
+            raise TooLarge(f"{parts:,} lists, links and other parts; at most {MAX_MARKED:,} are set.")
         cleaned = map_tree(tree, clean)
         if len(formulas) > MAX_FORMULAS:
             raise InputError(f"{len(formulas):,} formulas; at most {MAX_FORMULAS:,} are set.")
-        written, unreadable = latex_to_typst(formulas)
+        written, unreadable = latex_to_typst(formulas) if formulas else ([], [])
         pairs = list(zip(formulas, written, strict=True))
-        unreadable += [
-            pair[0] for pair in pairs if max(map(_depth, pair)) > MAX_DEPTH
-        ]  # would end the process
+        # What is too deep would end the process.
+        unreadable += [pair[0] for pair in pairs if max(map(_depth, pair)) > MAX_DEPTH]
         pairs = [(latex, one) for latex, one in pairs if latex not in unreadable]
-        if not _can_typeset("\n\n".join(one for _, one in pairs)):
-            unreadable += [latex for latex, one in pairs if not _can_typeset(one)]
+        unreadable += _refused_by_typst(pairs)
         for latex in unreadable:
             start = text.find(latex.split("\n")[-1 if "\n" not in latex else 1].strip()[:40])
             line = f"line {text.count(chr(10), 0, start) + 1}: " if start >= 0 else ""
             self.complain(f"{line}the formula {' '.join(latex.split())} cannot be read.")
         self.formulas += formulas
-        return PandocText(map_tree(cleaned, readable), pictures)
+        return PandocText(map_tree(cleaned, unreadable_as_code), pictures)
 
     def _image(
         self, part: dict[str, Any], pictures: dict[str, bytes], attached: dict[str, bytes]
@@ -203,15 +223,17 @@ class HandIn(Renderable):
         try:
             if "://" in target or ending not in PICTURES:
                 raise InputError(f"a picture must be a file beside the hand-in: {', '.join(PICTURES)}.")
+            count = sum(len(block.pictures) for block in self.blocks if isinstance(block, PandocText))
+            if count + len(pictures) >= MAX_PARTS:
+                raise TooLarge(f"more than {MAX_PARTS} pictures in all.")
             content = attached.get(target) or read_bytes(self.folder / target, root=self.folder)
             self.pixels += count_pixels(content, self.folder / target)
             if self.pixels > MAX_PIXELS:
                 raise TooLarge(f"all pictures together have more than {MAX_PIXELS:,} pixels.")
-            typeset(f'#image("picture{ending}")', {f"picture{ending}": content})
+            typeset(f'#image("picture{ending}")', {f"picture{ending}": content}, own_fonts=True)
         except InputError as error:
             self.complain(f"the picture {target}: {str(error).removeprefix(f'{self.folder / target}: ')}")
             return {"t": "Strong", "c": [{"t": "Str", "c": f"[the picture {target} is missing]"}]}
-        count = sum(len(block.pictures) for block in self.blocks if isinstance(block, PandocText))
         name = f"picture-{count + len(pictures) + 1}{ending}"
         pictures[name] = content
         size = [pair for pair in attributes[2] if pair[0] in ("width", "height")]
@@ -236,6 +258,9 @@ class HandIn(Renderable):
                     self.complain("the answer is empty.")
                 for file, data in (cell.get("attachments") or {}).items():
                     attached[f"attachment:{file}"] = base64.b64decode(next(iter(data.values()), ""))
+                self.cell_texts += 1
+                if self.cell_texts > MAX_CELL_TEXTS:
+                    raise TooLarge(f"more than {MAX_CELL_TEXTS} texts in all notebooks. Join cells of text.")
                 tree += read_tree(source, "markdown")[0]
             elif cell.get("cell_type") == "code" and source.strip():
                 if BLANK.search(source):
@@ -272,9 +297,21 @@ def _depth(formula: str) -> int:
     return max(itertools.accumulate((sign in "([{") - (sign in ")]}") for sign in formula), default=0)
 
 
+def _refused_by_typst(formulas: list[tuple[str, str]]) -> list[str]:
+    """The LaTeX of those that cannot be set, found by halves; all that are in doubt after so many halves."""
+    refused, groups = list[str](), [formulas]
+    for group in groups:
+        if group and not _can_typeset("\n\n".join(typst for _, typst in group)):
+            if len(group) == 1 or len(groups) > MAX_HALVES:
+                refused += [latex for latex, _ in group]
+            else:
+                groups += [group[: len(group) // 2], group[len(group) // 2 :]]
+    return refused
+
+
 def _can_typeset(source: str) -> bool:
     try:
-        return bool(typeset(source, {}))
+        return bool(typeset(source, {}, own_fonts=True))
     except InputError:
         return False
 
@@ -290,8 +327,7 @@ def _code(text: str, *language: str) -> dict[str, Any]:
 def read_handin(path: str | Path) -> HandIn:
     """The hand-in that a TOML file describes; the files that it names stand in its folder."""
     data = read_toml(path)
-    for name in data:
-        check_known(f"entry of {path}", name, FIELDS)
+    check_all_known(f"entry of {path}", data, FIELDS)
     sections = data.get("section", [])
     if not isinstance(sections, list) or not sections or not all(isinstance(s, dict) for s in sections):
         raise InputError(f'{path}: no sections. Begin each with [[section]] and title = "...".')

@@ -32,9 +32,8 @@ MAX_CAUSES = 4  # of one gap
 ESCAPED_SIGNS = {ord(sign): f"&#{ord(sign)};" for sign in "{}~\\"}
 # How a shape may be typed: 2 x 3, (2, 3), ... A star would be a wildcard of Moodle's.
 SHAPE_FORMS = (("{}", (" x ", "x", " × ", "×", ", ", ",", " ")), ("({})", (", ", ",")), ("[{}]", (", ", ",")))
-CausesByCell = dict[
-    tuple[str, tuple[int, ...]], list[tuple[Any, str]]
-]  # by step and cell; () is a whole shape
+# By step and cell; () is a whole shape.
+CausesByCell = dict[tuple[str, tuple[int, ...]], list[tuple[Any, str]]]
 
 
 def moodle_files(parts: Sequence[AssignmentPart], slug: str) -> dict[str, str | bytes]:
@@ -75,8 +74,8 @@ def _html(exercise: Exercise, hint: int) -> Iterator[str]:
     }
     paragraphs = (instead.get(words, words) for words in question.paragraphs if words != SEPARATORS_SENTENCE)
     yield from (f"<p>{_escaped(paragraph)}</p>" for paragraph in paragraphs)
-    for given in map(document_value, question.inputs):
-        yield from _tables(given, lambda at, given=given: _escaped(number_text(given.values[at], 12)))
+    for shown in map(document_value, question.inputs):
+        yield from _tables(shown, lambda cell, value=shown: _escaped(number_text(value.values[cell], 12)))
     causes = _causes(exercise) if min(hint, exercise.hints) >= 2 else {}
     weights = _weights(exercise)
     for path, points in exercise.asked.items():
@@ -87,8 +86,8 @@ def _html(exercise: Exercise, hint: int) -> Iterator[str]:
             yield f"<p>{_shape_gap(exercise, path, weights[path], causes.get((path, ()), []))}</p>"
             continue
 
-        def gap(at: tuple[int, ...], value: Value = value, path: str = path) -> str:
-            return _gap(exercise, float(value.values[at]), weights[path], causes.get((path, at), []))
+        def gap(cell: tuple[int, ...], value: Value = value, path: str = path) -> str:
+            return _gap(exercise, float(value.values[cell]), weights[path], causes.get((path, cell), []))
 
         yield from _tables(value, gap, named=False)
 

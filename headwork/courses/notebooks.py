@@ -27,6 +27,7 @@ from headwork.courses.exporting import (
     otter_start,
     otter_test,
     vendored_files,
+    with_solution,
 )
 from headwork.documents.formats.notebook import NotebookCell, notebook_text
 from headwork.errors import InputError, check_known, unknown_name
@@ -117,9 +118,8 @@ def _otter_files(name: str, parts: list[SourceCell]) -> Files:
         call = CHECK_CALL.search(part.text)
         cells.append(NotebookCell("code", f'grader.check("q{number}")') if call else part.student)
         if call:
-            test = otter_test(
-                f"q{number}", call[1], 1, "checks", f"require('{call[1]}', env.get('{call[2]}'))"
-            )
+            check = f"require('{call[1]}', env.get('{call[2]}'))"
+            test = otter_test(f"q{number}", call[1], 1, "checks", check)
             files |= {f"{folder}/tests/q{number}.py": test for folder in ("student", "autograder")}
     files[f"student/{name}.ipynb"] = notebook_text(cells)
     return files | {f"autograder/{path}": content for path, content in vendored_files().items()}
@@ -134,7 +134,7 @@ def _nbgrader_cells(parts: list[SourceCell]) -> Iterator[NotebookCell]:
             )
             yield nbgrader_cell(kind, f"cell-{number}", source, grade=True, locked=True, points=1)
         elif part.role == "blank":
-            source = f"{part.student.source}\n### BEGIN SOLUTION\n{source}\n### END SOLUTION"
+            source = with_solution(part.student.source, source)
             yield nbgrader_cell(kind, f"cell-{number}", source, solution=True)
         elif part.role == "answer":
             # nbgrader wants text to be marked by hand; 0 points leave the marks to the checks.

@@ -23,8 +23,8 @@ def map_limited(function: Callable[[Any], Any], items: Sequence[Any], unit: str 
     """
     workers = max(1, min(os.cpu_count() or 1, len(items)))
     with ProcessPoolExecutor(workers, initializer=_limit_memory) as executor:
-        shared = [executor.submit(_within_time, function, item) for item in items]
-        for done, (item, future) in enumerate(zip(items, shared, strict=True), 1):
+        futures = [executor.submit(_within_time, function, item) for item in items]
+        for done, (item, future) in enumerate(zip(items, futures, strict=True), 1):
             try:
                 result = future.result()
             except BrokenProcessPool:  # one process was killed, and with it the pool: now each item by itself

@@ -45,7 +45,7 @@ class _Svg:
     def _begin(self, tag: str, attributes: dict[str, str]) -> None:
         kind = tag.rpartition(":")[2]
         self.depth += 1
-        self.tags += 1
+        self.tags += 1 + 49 * (kind == "tspan") + len(attributes) ** 2 // 100  # as much as they take Typst
         if self.depth > MAX_DEPTH:
             raise TooLarge(f"tags inside each other more than {MAX_DEPTH} deep.")
         if self.tags > MAX_TAGS:

@@ -19,7 +19,7 @@ from headwork.courses.answer_page import answer_page
 from headwork.courses.parallel import map_limited
 from headwork.documents import Document, Heading, Item, Items, Values
 from headwork.documents.formats import find_format
-from headwork.errors import InputError
+from headwork.errors import InputError, check_all_known, check_known
 from headwork.exercises import exercise_files
 from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.exercises.generation import generate, kind_slugs
@@ -61,7 +61,7 @@ class Sheet:
 def read_sheet_template(path: str | Path) -> SheetTemplate:
     """A course file: title, secret, and [[exercise]] tables with kind (and difficulty, points) or file."""
     data = read_toml(path)
-    exercise_files.check_all_known("entry", data, ("title", "secret", "exercise", *SETTINGS), str(path))
+    check_all_known("entry", data, ("title", "secret", "exercise", *SETTINGS), str(path))
     secret = data.get("secret", "")
     if not isinstance(secret, str) or len(secret) < MIN_SECRET_LENGTH:
         raise InputError(
@@ -78,18 +78,16 @@ def read_sheet_template(path: str | Path) -> SheetTemplate:
     check_count(parts, path)
     for number, part in enumerate(parts, 1):
         where = f"{path}, exercise {number}"
-        exercise_files.check_all_known("entry", part, EXERCISE_ENTRIES, where)
+        check_all_known("entry", part, EXERCISE_ENTRIES, where)
         exercise_files.read_integer(part, "difficulty", 1, where)
         points = part.get("points", 1)
         exercise_files.read_points(points if isinstance(points, Mapping) else {"the exercise": points}, where)
         if ("kind" in part) == ("file" in part):
             raise InputError(f"{where}: expected either a kind or a file.")
         if "kind" in part:
-            exercise_files.check_all_known("kind of exercise", [part["kind"]], kind_slugs(), where)
+            check_known("kind of exercise", part["kind"], kind_slugs(), where)
     settings = {name: data[name] for name in SETTINGS if name in data}
-    exercise_files.check_all_known(
-        "rounding", [settings.get("rounding", "free")], exercise_files.ROUNDING, str(path)
-    )
+    check_known("rounding", settings.get("rounding", "free"), exercise_files.ROUNDING, str(path))
     exercise_files.read_integer(settings, "digits", 4, str(path), maximum=exercise_files.MAX_DIGITS)
     exercise_files.read_integer(settings, "hints", 3, str(path), maximum=3)
     exercises = {str(n): part for n, part in enumerate(parts, 1)}
@@ -176,7 +174,7 @@ def _points(exercise: Exercise, part: Mapping[str, Any], where: str) -> dict[str
     points = part["points"]
     if isinstance(points, Mapping):
         known = list(exercise.asked) if exercise.is_challenge else list(exercise.trace.steps)
-        exercise_files.check_all_known(f"step of {exercise.mechanism}", points, known, where)
+        check_all_known(f"step of {exercise.mechanism}", points, known, where)
         return exercise_files.read_points(points, where)
     if not exercise.max_points:
         raise InputError(f"{where}: {part['file']} gives no step a point. Give one there.")
@@ -238,7 +236,7 @@ def key_document(sheet: Sheet) -> Document:
             continue
         steps = exercise.trace.steps
         values = [replace(document_value(steps[path]), digits=exercise.digits) for path in exercise.asked]
-        parts.append(Values((("", tuple(values)),), whole=True, level=3))
+        parts.append(Values((("", tuple(values)),), all_cells=True, level=3))
     return Document(f"{sheet.title}: key", tuple(parts), _student(sheet))
 
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.data.splits import TEST_SEED, VALIDATION_STREAM, Indices, hold_out, words
+from headwork.data.splits import TEST_SEED, VALIDATION_STREAM, Indices, hold_out
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+COUNTED_AT_ONCE = 2**20  # pixels
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class ImageSplit:
     """One part of a set: images, uint8 (image, channel, height, width), and their labels (image).
 
     >>> split = ImageSplit(np.zeros((3, 1, 8, 8), np.uint8), np.array([0, 1, 1]))
-    >>> len(split), len(split.at(np.array([2, 0])))
+    >>> len(split), len(split.select(np.array([2, 0])))
     (3, 2)
     """
 
@@ -31,7 +33,7 @@ class ImageSplit:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def at(self, indices: Indices) -> "ImageSplit":
+    def select(self, indices: Indices) -> "ImageSplit":
         """The images at those indices, in that order."""
         return ImageSplit(self.images[indices], self.labels[indices])
 
@@ -52,7 +54,7 @@ class TextSplit:
     """One part of a set: texts and their labels.
 
     >>> split = TextSplit(["good", "bad"], np.array([1, 0]))
-    >>> len(split), split.at(np.array([1])).texts
+    >>> len(split), split.select(np.array([1])).texts
     (2, ['bad'])
     """
 
@@ -62,7 +64,7 @@ class TextSplit:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def at(self, indices: Indices) -> "TextSplit":
+    def select(self, indices: Indices) -> "TextSplit":
         """The texts at those indices, in that order."""
         return TextSplit([self.texts[index] for index in indices], self.labels[indices])
 
@@ -91,7 +93,7 @@ class Dataset(Generic[Split]):
     has_test_part: bool = True  # or it was held out of the training part
 
     @classmethod
-    def split(
+    def from_training(
         cls,
         name: str,
         classes: tuple[str, ...],
@@ -112,17 +114,18 @@ class Dataset(Generic[Split]):
         has_test_part = callable(test)
         if not callable(test):
             total = len(training.labels)
-            rest, held = hold_out(training.labels, test, TEST_SEED, what="test")
-            test_part = training.at(held)
-            training, test = training.at(rest), lambda: test_part
-            remarks.append(words("split/test", count=len(held), total=total, noun=cls.noun))
+            kept, held = hold_out(training.labels, test, TEST_SEED, what="test")
+            test_part = training.select(held)
+            training, test = training.select(kept), lambda: test_part
+            part = f"{len(held):,} of the {total:,} {cls.noun}"
+            remarks.append(f"test: {part}, held out by class, the same for every seed")
         if isinstance(validation, float | int):
             total = len(training.labels)
-            rest, held = hold_out(training.labels, validation, seed, VALIDATION_STREAM, contiguous=contiguous)
-            validation, training = training.at(held), training.at(rest)
-            how = ("contiguous" if contiguous else "drawn") if len(held) else "none"
-            sizes = {"count": len(held), "total": total, "noun": cls.noun}
-            remarks.append(words(f"split/held/{how}", seed=seed, **sizes))
+            kept, held = hold_out(training.labels, validation, seed, VALIDATION_STREAM, contiguous=contiguous)
+            validation, training = training.select(held), training.select(kept)
+            part = f"{len(held):,} of the {total:,} training {cls.noun}, held out by class"
+            how = ", in one stretch each with" if contiguous else " with"
+            remarks.append(f"validation: {part}{how} seed {seed}" if len(held) else "validation: none")
         return cls(name, classes, training, validation, test, tuple(remarks), has_test_part)
 
     @cached_property
@@ -162,11 +165,14 @@ class Images(Dataset[ImageSplit]):
 
     @cached_property
     def _moments(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        # By the counts of the 256 values: exact, and without a float copy of the whole set.
+        # By the counts of the 256 values: exact, without a float copy of the whole set. Few are counted at a
+        # time, because bincount takes eight bytes for each.
         values = np.arange(256) / 255
         means, deviations = [], []
         for channel in range(self.channels):
-            counts = np.bincount(self.train.images[:, channel].ravel(), minlength=256)
+            flat = np.ascontiguousarray(self.train.images[:, channel]).ravel()
+            pieces = np.array_split(flat, -(-flat.size // COUNTED_AT_ONCE))
+            counts = np.sum([np.bincount(piece, minlength=256) for piece in pieces], axis=0)
             share = counts / counts.sum()
             mean = float(share @ values)
             means.append(mean)
@@ -210,9 +216,14 @@ def check_images(name: str, classes: tuple[str, ...], split: ImageSplit, *, seve
     """Images and labels that belong together: as many of each, every label a class, of several classes."""
     images, labels = split.images, split.labels
     if labels.shape != images.shape[:1]:
-        raise InputError(words("images/counts", name=name, images=len(images), labels=labels.size))
+        raise InputError(
+            f"{name}: {len(images):,} images but {labels.size:,} labels. Expected one label per image."
+        )
     if int(labels.min()) < 0 or int(labels.max()) >= len(classes):
-        limits = {"low": labels.min(), "high": labels.max(), "classes": len(classes)}
-        raise InputError(words("images/labels", name=name, **limits))
+        low, high = labels.min(), labels.max()
+        raise InputError(f"{name}: labels run from {low} to {high}; there are {len(classes)} classes.")
     if several and len(np.unique(labels)) < 2:
-        raise InputError(words("images/one_class", name=name, only=classes[int(labels[0])]))
+        raise InputError(
+            f"{name}: every image is of one class, '{classes[int(labels[0])]}'. "
+            "A classifier needs at least two."
+        )

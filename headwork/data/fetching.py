@@ -17,7 +17,6 @@ from typing import Any
 from headwork.data import archives
 from headwork.data.archives import SLACK, UnreadableError
 from headwork.data.catalog import Entry, File, FileSource, Variant, require_entry
-from headwork.data.splits import words
 from headwork.errors import InputError
 from headwork.files import cache_folder, write_atomic
 
@@ -114,7 +113,9 @@ def _save(folder: Path, missing: list[File], source: str, content: Content, repo
                 write_atomic(folder / file.name, data)
             except InputError as error:
                 reason = str(error).partition(" Choose another ")[0]
-                raise InputError(words("fetch/cache", reason=reason)) from None
+                raise InputError(
+                    f"{reason} Set HEADWORK_CACHE to a folder with room that you may write to."
+                ) from None
             left.remove(file)
     except (UnreadableError, OSError) as error:
         report(source, str(error))
@@ -128,8 +129,10 @@ def _verified(file: File, data: bytes) -> bytes:
     method, _, expected = file.digest.partition(":")
     digest = hashlib.new(method, data, usedforsecurity=False).hexdigest()
     if digest != expected:
-        content = {"digest": digest, "expected": expected, "size": len(data), "method": method}
-        raise UnreadableError(words("fetch/digest", file=file, **content))
+        raise UnreadableError(
+            f"{file.name} has {method} {digest}, "
+            f"expected {expected} ({len(data):,} bytes, expected {file.size:,})"
+        )
     return data
 
 
@@ -257,7 +260,11 @@ def _not_fetched(entry: Entry, tried: list[str]) -> str:
         f"  {letter}) " + "\n     ".join(way) for letter, way in zip("ABCDEF", ways, strict=False)
     )
     choice = "this" if len(ways) == 1 else "everything under one letter"
-    return str(words("fetch/failed", name=entry.name, tried=listed, choice=choice, by_hand=by_hand))
+    return (
+        f"{entry.name} could not be fetched. Tried:\n{listed}\n"
+        f"To fetch it by hand, do {choice} on a machine with a network:\n{by_hand}\n"
+        f"copy the downloads into a folder here, and run: headwork data get {entry.name} --from FOLDER"
+    )
 
 
 def _manual_ways(variant: Variant) -> list[list[str]]:

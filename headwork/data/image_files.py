@@ -1,6 +1,7 @@
 """Images from files: IDX (LeCun's format of MNIST), NumPy's .npz, a folder of images by class, one image.
 
-Sizes are read and checked before anything is decoded; an image of more than MAX_PIXELS is refused.
+Sizes are read and checked before anything is decoded; an image of more than MAX_PIXELS is refused, and so is
+one that would be drawn over too often.
 """
 
 import math
@@ -19,7 +20,6 @@ from numpy.typing import NDArray
 
 from headwork.data.archives import DAMAGED_ZIP, UnreadableError, zip_member
 from headwork.data.datasets import ImageSplit
-from headwork.data.splits import words
 from headwork.data.text_files import MAX_CLASSES, OWN_FILES
 from headwork.errors import InputError, TooLarge, unknown_name
 from headwork.files import open_file
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_PIXELS = 30_000_000
+MAX_SIDE = 65_535  # as in JPEG; a row takes memory of its own, however short it is
+MAX_SCANS = 100  # of a JPEG: each goes over all of its pixels; ten are usual
 MAX_BYTES = 4_000_000_000  # of a whole set in memory
 SMALL_NPZ = 10_000_000  # bytes: from a smaller file no large set is unpacked
 MAX_NPY_HEADER = 10_000  # bytes of an array's header
@@ -43,11 +45,16 @@ def idx_array(data: bytes, axes: int, name: str) -> NDArray[np.uint8]:
     """
     header = 4 + 4 * axes
     if len(data) < header or data[:4] != bytes((0, 0, 8, axes)):
-        raise InputError(words("idx/kind", name=name, axes=axes, start=data[:4].hex(" ")))
+        raise InputError(
+            f"{name}: not an IDX file of bytes with {axes} axes; it starts with {data[:4].hex(' ')}."
+        )
     shape = struct.unpack(f">{axes}I", data[4:header])
     if math.prod(shape) != len(data) - header:
         sizes = " x ".join(map(str, shape))
-        raise InputError(words("idx/short", name=name, shape=sizes, count=len(data) - header))
+        raise InputError(
+            f"{name}: its header promises {sizes} bytes; {len(data) - header:,} follow. "
+            "The file is cut short."
+        )
     # A copy, because torch wants memory that may be written.
     return np.frombuffer(data, np.uint8, offset=header).reshape(shape).copy()
 
@@ -70,7 +77,10 @@ def npz_parts(path: Path) -> tuple[tuple[str, ...], dict[str, ImageSplit]]:
     rows = max(length for name in names for length in headers[name][0][:1] or (0,))
     most, max_rows = (80_000_000, 2**20) if size <= SMALL_NPZ else (32 * size, size)
     if unpacked > min(most, MAX_BYTES) or rows > max_rows:
-        raise TooLarge(words("npz/bomb", path=path, unpacked=unpacked, size=size))
+        raise TooLarge(
+            f"{path}: unpacks to {unpacked:,} bytes, far more than a file of {size:,} bytes should hold. "
+            "Save fewer images, as bytes, or uncompressed with np.savez."
+        )
     arrays = {name: _npy_array(path, name, *headers[name]) for name in names}
     parts = {}
     for part, (images, labels) in used.items():
@@ -80,22 +90,25 @@ def npz_parts(path: Path) -> tuple[tuple[str, ...], dict[str, ImageSplit]]:
     if len(set(sizes.values())) > 1:
         raise InputError(f"{path}: the parts have images of different sizes: {sizes}.")
     shape, dtype = headers.get("classes", ((), np.dtype("U1")))
-    if len(shape) == 1 and shape[0] * dtype.itemsize <= MAX_CLASSES**2:
-        return tuple(str(name) for name in _npy_array(path, "classes", shape, dtype)), parts
+    if len(shape) == 1 and shape[0] * max(1, dtype.itemsize) <= MAX_CLASSES**2:
+        classes = _npy_array(path, "classes", shape, dtype)
+        with _damaged_npz(path):
+            "".join(names := [str(name) for name in classes]).encode()
+        return tuple(names), parts
     return tuple(map(str, range(1 + max(int(split.labels.max()) for split in parts.values())))), parts
 
 
 def _npz_headers(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     """The shape and dtype of each array that could be used, from its first bytes."""
     headers: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
-    known = {"classes", *(name for pairs in ARRAY_NAMES.values() for pair in pairs for name in pair)}
+    usable_names = {"classes", *(name for pairs in ARRAY_NAMES.values() for pair in pairs for name in pair)}
     with open_file(path, max_bytes=None) as file, _damaged_npz(path), zipfile.ZipFile(file) as archive:
         for entry in (entry for entry in archive.infolist() if entry.filename.endswith(".npy")):
             headers[name := entry.filename[:-4]] = ((), np.dtype("u1"))
-            if name in known and entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            if name in usable_names and entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 # Of bzip2 zipfile unpacks 4 kB at a time, which may be a gigabyte.
-                raise InputError(words("npz/packing", path=path, name=name))
-            if name in known:
+                raise InputError(f"{path}: {name} is packed in a way that numpy never does. Use np.savez.")
+            if name in usable_names:
                 with archive.open(entry) as member:
                     headers[name] = _npy_header(BytesIO(member.read(MAX_NPY_HEADER)))
     return headers
@@ -107,8 +120,10 @@ def _damaged_npz(path: Path) -> Iterator[None]:
         yield
     except (*DAMAGED_ZIP, UnreadableError, struct.error) as error:
         raise InputError(f"{path}: cannot be read as .npz: {error}.") from None
-    except (ValueError, SyntaxError, TokenError, RecursionError) as error:  # of numpy's reader of headers
-        raise InputError(f"{path}: holds an array that cannot be read safely: {error}.") from None
+    except (ValueError, SyntaxError, TokenError, RecursionError, MemoryError, SystemError) as error:
+        # What numpy's reader of headers raises, and texts of numbers that no character has.
+        reason = str(error) or "nested too deep"
+        raise InputError(f"{path}: holds an array that cannot be read safely: {reason}.") from None
 
 
 def _npy_header(file: BytesIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -117,6 +132,8 @@ def _npy_header(file: BytesIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
     shape, _, dtype = read(file)
     if dtype.hasobject:
         raise ValueError("it holds objects, and to read those can run code")
+    if any(isinstance(size, bool) for size in shape):  # which numpy takes for a number here, and later not
+        raise ValueError(f"{shape} is not a shape")
     return shape, dtype
 
 
@@ -141,7 +158,10 @@ def to_uint8(images: NDArray[Any], name: str, *, any_channels: bool = False) -> 
     elif images.ndim == 4 and images.shape[3] in (1, 3) and images.shape[1] not in (1, 3):
         images = images.transpose(0, 3, 1, 2)
     if images.ndim != 4 or not (any_channels or images.shape[1] in (1, 3)) or 0 in images.shape:
-        raise InputError(words("arrays/shape", name=name, shape=" x ".join(map(str, images.shape))))
+        raise InputError(
+            f"{name} is {' x '.join(map(str, images.shape))}. "
+            "Expected image x height x width, with 1 or 3 channels first or last."
+        )
     if images.dtype == np.uint8:
         return np.ascontiguousarray(images)
     low, high = images.min(), images.max()
@@ -149,7 +169,9 @@ def to_uint8(images: NDArray[Any], name: str, *, any_channels: bool = False) -> 
         return (images * 255).round().astype(np.uint8)
     if images.dtype.kind in "iu" and low >= 0 and high <= 255:
         return images.astype(np.uint8)
-    raise InputError(words("arrays/range", name=name, dtype=images.dtype, low=low, high=high))
+    raise InputError(
+        f"{name} holds {images.dtype} from {low} to {high}. Expected bytes 0 to 255, or 0.0 to 1.0."
+    )
 
 
 def _as_labels(labels: NDArray[Any], name: str) -> NDArray[np.int64]:
@@ -157,8 +179,10 @@ def _as_labels(labels: NDArray[Any], name: str) -> NDArray[np.int64]:
         shape = " x ".join(map(str, labels.shape)) or "a single value"
         raise InputError(f"{name} is {shape} of {labels.dtype}. Expected one whole number per image.")
     if labels.min() < 0 or labels.max() >= MAX_CLASSES:
-        limits = {"low": labels.min(), "high": labels.max(), "most": MAX_CLASSES - 1}
-        raise InputError(words("arrays/labels", name=name, **limits))
+        raise InputError(
+            f"{name}: labels run from {labels.min()} to {labels.max()}. "
+            f"Expected the numbers of the classes, 0 to at most {MAX_CLASSES - 1}."
+        )
     return labels.reshape(-1).astype(np.int64)
 
 
@@ -171,20 +195,22 @@ def folder_parts(
         split = {"train": folder}
     classes = tuple(path.name for path in _folders(split["train"]))
     if not classes:
-        raise InputError(words("folder/classes", folder=folder))
+        raise InputError(
+            f"{folder}: no folder per class. Expected {folder}/CLASS/IMAGE.png, for two or more classes."
+        )
     listed: dict[str, list[tuple[Path, int]]] = {}
     left_out = 0
     for part, path in split.items():
         listed[part] = []
-        for of_class in _folders(path):
-            if of_class.name not in classes:
-                raise unknown_name(f"class in {path}", of_class.name, classes)
-            files = sorted(p for p in of_class.iterdir() if p.is_file() and not p.name.startswith("."))
+        for class_folder in _folders(path):
+            if class_folder.name not in classes:
+                raise unknown_name(f"class in {path}", class_folder.name, classes)
+            files = sorted(p for p in class_folder.iterdir() if p.is_file() and not p.name.startswith("."))
             images = [file for file in files if file.suffix.lower() in SUFFIXES]
             left_out += len(files) - len(images)
             if not images and part == "train":
-                raise InputError(f"{of_class}: holds no images ({', '.join(SUFFIXES)}).")
-            listed[part] += [(file, classes.index(of_class.name)) for file in images]
+                raise InputError(f"{class_folder}: holds no images ({', '.join(SUFFIXES)}).")
+            listed[part] += [(file, classes.index(class_folder.name)) for file in images]
         if not listed[part]:
             raise InputError(f"{path}: holds no images ({', '.join(SUFFIXES)}).")
     channels, shape = _common_shape([file for files in listed.values() for file, _ in files], size)
@@ -206,10 +232,17 @@ def _common_shape(files: list[Path], size: int | None) -> tuple[int, tuple[int, 
             shapes.setdefault((image.height, image.width), file)
         if size is None and len(shapes) > 1:
             (before, first), (here, _) = shapes.items()
-            raise InputError(words("folder/sizes", file=file, here=here, first=first, before=before))
+            raise InputError(
+                f"{file} is {here[0]} x {here[1]} pixels (height, width), "
+                f"{first} is {before[0]} x {before[1]}. Give one size for all, "
+                "such as --size 32 (train: --set size=32): they are scaled and cropped to a square."
+            )
     channels, shape = 1 if grey else 3, next(iter(shapes)) if size is None else (size, size)
     if len(files) * channels * shape[0] * shape[1] > MAX_BYTES:
-        raise TooLarge(words("folder/memory", count=len(files), shape=shape, most=MAX_BYTES))
+        raise TooLarge(
+            f"{len(files):,} images of {shape[0]} x {shape[1]} need more than {MAX_BYTES:,} bytes. "
+            "Give a smaller --size (train: --set size=32)."
+        )
     return channels, shape
 
 
@@ -245,7 +278,10 @@ def read_image(
             image = image if image.mode == mode else image.convert(mode)
             if size is not None and (image.height, image.width) != size:
                 if not resize:
-                    raise InputError(words("image/size", path=path, image=image, size=size))
+                    raise InputError(
+                        f"{path} is {image.height} x {image.width} pixels (height, width), "
+                        f"the model takes {size[0]} x {size[1]}. With --resize it is scaled and cropped."
+                    )
                 image = ImageOps.fit(image, (size[1], size[0]))
         except InputError:
             raise
@@ -279,13 +315,36 @@ def open_image(file: BinaryIO, path: Path) -> "Image":
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             image = Image.open(file, formats=FORMATS)
     except Image.DecompressionBombError:
-        raise TooLarge(words("image/enormous", path=path, most=MAX_PIXELS)) from None
+        raise TooLarge(
+            f"{path}: too large; at most {MAX_PIXELS:,} pixels are decoded. Make it smaller."
+        ) from None
     except Exception as error:  # as above: headers are damaged too
         reason = "" if isinstance(error, UnidentifiedImageError) else f": {error}"  # whose words name no path
         raise InputError(f"{path}: not an image that can be read ({', '.join(FORMATS)}){reason}.") from None
-    most = MAX_PIXELS // _memory_per_pixel(image)
-    if image.width * image.height > most:
+    most, scans = MAX_PIXELS // _memory_per_pixel(image), _count_scans(file, image)
+    if scans > MAX_SCANS:
+        image.close()
+        raise TooLarge(
+            f"{path}: a JPEG that is drawn over {scans:,} times; at most {MAX_SCANS} are decoded. "
+            "Save it again."
+        )
+    if image.width * image.height > most or max(image.size) > MAX_SIDE:
         shape = f"{image.height} x {image.width}"
         image.close()
-        raise TooLarge(words("image/too_large", path=path, shape=shape, most=most))
+        raise TooLarge(
+            f"{path}: {shape} pixels; of this kind at most {most:,} are decoded, "
+            f"and {MAX_SIDE:,} in a row or a column. Make it smaller."
+        )
     return image
+
+
+def _count_scans(file: BinaryIO, image: "Image") -> int:
+    """How often a JPEG is drawn over; 0 of another image."""
+    if image.format not in ("JPEG", "MPO"):
+        return 0
+    place = file.tell()
+    file.seek(0)
+    # The two bytes begin a scan; within one they do not occur.
+    count = sum(piece.count(b"\xff\xda") for piece in iter(lambda: file.read(1 << 20), b""))
+    file.seek(place)
+    return count

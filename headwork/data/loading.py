@@ -17,7 +17,6 @@ from headwork.data.catalog import CATALOG, Entry, File, get_entry
 from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit, check_images
 from headwork.data.fetching import Log, cached_variant, content, fetch, to_stderr
 from headwork.data.image_files import folder_parts, idx_array, npz_parts
-from headwork.data.splits import words
 from headwork.data.text_files import SUFFIXES, class_names, labelled_rows, text_split
 from headwork.errors import InputError, unknown_name
 
@@ -54,16 +53,21 @@ def load(
         return _load_entry(entry, from_folder, log, seed=seed, validation=validation)
     path = Path(name)
     if from_folder is not None:
-        raise InputError(words("load/from", known=", ".join(CATALOG), path=path))
+        raise InputError(
+            f"--from is for a set of the catalog ({', '.join(CATALOG)}); {path} is a path already."
+        )
     if not os.path.exists(path):  # False for a name that is too long, too
-        raise InputError(words("load/missing", unknown=unknown_name("data set", name, CATALOG)))
+        raise InputError(
+            f"{unknown_name('data set', name, CATALOG)} And there is no file or folder of that name: "
+            "a folder of images by class, an .npz, .csv, .tsv or .jsonl file."
+        )
     suffix = path.suffix.lower()
-    images = path.is_dir() and not any((path / f"train{suffix}").exists() for suffix in SUFFIXES)
-    if size is not None and not images:
-        raise InputError(words("load/size", path=path))
-    if columns is not None and (images or suffix == ".npz"):
+    is_image_folder = path.is_dir() and not any((path / f"train{suffix}").exists() for suffix in SUFFIXES)
+    if size is not None and not is_image_folder:
+        raise InputError(f"{path}: a size is for a folder of images, which it is not. Leave the size out.")
+    if columns is not None and (is_image_folder or suffix == ".npz"):
         raise InputError(f"{path}: holds images; columns are for texts. Leave them out.")
-    if images:
+    if is_image_folder:
         return _load_own_images(path, *folder_parts(path, size), seed=seed, validation=validation)
     if suffix == ".npz":
         return _load_own_images(path, *npz_parts(path), seed=seed, validation=validation)
@@ -83,36 +87,42 @@ def load_texts(name: str | Path, **options: Any) -> Texts:
 
 
 def _load_only(
-    kind: type[DatasetT], other: str, known: str, name: str | Path, options: dict[str, Any]
+    kind: type[DatasetT], other_noun: str, example: str, name: str | Path, options: dict[str, Any]
 ) -> DatasetT:
     """A set of one kind; one that is known to be of the other is refused before it is fetched."""
     entry = get_entry(name)
-    data = None if entry and entry.kind == other else load(name, **options)
+    data = None if entry and entry.kind == other_noun else load(name, **options)
     if not isinstance(data, kind):
-        raise InputError(f"{name} holds {other}; {kind.noun} are needed here, such as {known}.")
+        raise InputError(f"{name} holds {other_noun}; {kind.noun} are needed here, such as {example}.")
     return data
 
 
 # The readers of the catalog's sets check nothing: ``content`` compares the digest of each file.
 def _load_entry(entry: Entry, from_folder: str | Path | None, log: Log, **options: Any) -> Images | Texts:
-    if entry.kind in ("encoder", "runtime"):
-        raise InputError(words(f"load/other/{entry.kind}", name=entry.name))
+    if entry.kind == "encoder":
+        raise InputError(
+            f"{entry.name} is a pretrained encoder, not data. Train with --encoder {entry.name}."
+        )
+    if entry.kind == "runtime":
+        raise InputError(f"{entry.name} is a runtime, not data. headwork lab --save puts it into a page.")
     if entry.name == "digits":
-        return Images.split(entry.name, entry.classes, _load_digits(), test=0.2, **options)
+        return Images.from_training(entry.name, entry.classes, _load_digits(), test=0.2, **options)
     folder = fetch(entry, from_folder=from_folder, log=log)
     if entry.name == "fashion-mnist":
         return _load_fashion_mnist(entry, folder, **options)
     if entry.name == "imdb":
         return _load_imdb(entry, folder, **options)
     reviews = _read_reviews(folder, entry.variants[0].files[0], "rotten_tomatoes")
-    return Texts.split(entry.name, entry.classes, _text_split(reviews), **options)
+    return Texts.from_training(entry.name, entry.classes, _text_split(reviews), **options)
 
 
 def _load_digits() -> ImageSplit:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise InputError(words("load/digits")) from None
+        raise InputError(
+            'digits comes with scikit-learn, which is not installed: pip install ".[train]".'
+        ) from None
     images, labels = load_digits(return_X_y=True)
     # Ink is counted from 0 to 16 in each of the 8 x 8 squares.
     pixels = np.rint(images.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8)
@@ -129,7 +139,7 @@ def _load_fashion_mnist(entry: Entry, folder: Path, **options: Any) -> Images:
         )
 
     options |= {"test": partial(read, test_images, test_labels), "notes": ["test: the official images"]}
-    return Images.split(entry.name, entry.classes, read(train_images, train_labels), **options)
+    return Images.from_training(entry.name, entry.classes, read(train_images, train_labels), **options)
 
 
 def _load_imdb(entry: Entry, folder: Path, **options: Any) -> Texts:
@@ -145,8 +155,9 @@ def _load_imdb(entry: Entry, folder: Path, **options: Any) -> Texts:
     else:
         reviews = _read_reviews(folder, variant.files[0], "imdb")
         train, test = _text_split(reviews), partial(_imdb_test_split, entry, folder, reviews)
-    notes = [words("split/imdb")]
-    return Texts.split(entry.name, entry.classes, train, test=test, contiguous=True, notes=notes, **options)
+    notes = ["test: the official reviews (123 of them are in the training part too)"]
+    options |= {"contiguous": True, "notes": notes}
+    return Texts.from_training(entry.name, entry.classes, train, test=test, **options)
 
 
 def _text_split(reviews: Iterable[Review]) -> TextSplit:
@@ -165,11 +176,11 @@ def _read_reviews(folder: Path, file: File, source: str) -> list[Review]:
 
 
 def _imdb_test_split(entry: Entry, folder: Path, train: list[Review]) -> TextSplit:
-    known, test = Counter(train), []
+    remaining, test = Counter(train), []
     for row in _csv_rows(folder, entry.variants[0].files[1]):
         review = clean(row["review"]), entry.classes.index(row["sentiment"])
-        if known[review]:
-            known[review] -= 1
+        if remaining[review]:
+            remaining[review] -= 1
         else:
             test.append(review)
     return _text_split(test)
@@ -207,7 +218,7 @@ def _load_own_images(
 ) -> Images:
     for part, split in splits.items():
         check_images(f"{path} ({part})", classes, split, several=part == "train")
-    return Images.split(path.stem, classes, splits["train"], notes=notes, **_own_parts(splits, options))
+    return Images.from_training(path.stem, classes, splits["train"], notes=notes, **_parts(splits, options))
 
 
 def _load_own_texts(path: Path, columns: Sequence[str] | None, **options: Any) -> Texts:
@@ -218,12 +229,14 @@ def _load_own_texts(path: Path, columns: Sequence[str] | None, **options: Any) -
     rows = {part: labelled_rows(file, columns) for part, file in files.items()}
     classes = class_names(rows["train"], files["train"])
     if len(classes) < 2:
-        raise InputError(words("table/one_class", path=files["train"], only=classes[0]))
+        raise InputError(
+            f"{files['train']}: every row has the label '{classes[0]}'. A classifier needs at least two."
+        )
     splits = {part: text_split(read, classes, files[part]) for part, read in rows.items()}
-    return Texts.split(path.stem, classes, splits["train"], **_own_parts(splits, options))
+    return Texts.from_training(path.stem, classes, splits["train"], **_parts(splits, options))
 
 
-def _own_parts(splits: Mapping[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+def _parts(splits: Mapping[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """The options with the validation and test parts of the user's own."""
     own = {"validation": splits["validation"]} if "validation" in splits else {}
     return options | own | ({"test": lambda: splits["test"]} if "test" in splits else {})

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.errors import InputError
-from headwork.files import load_words
 
 Indices = NDArray[np.int64]
-words = load_words(__file__)
 
 # Number of batches sorted by length together: few enough to keep the order random, enough to save padding.
 BATCHES_PER_BUCKET = 50
@@ -45,7 +43,7 @@ def hold_out(
     (9, [0, 0, 1])
     """
     if not 0 <= share < 1:
-        raise InputError(words("split/share", what=what, share=share))
+        raise InputError(f"{what} {share}: expected a share from 0 up to but not including 1, such as 0.1.")
     order = permutation(len(labels), *seeds)
     if share == 0:
         return order, order[:0]
@@ -56,7 +54,10 @@ def hold_out(
             members = members[np.argsort((members - members[0]) % len(labels))]
         held[members[: min(max(1, int(share * len(members) + 0.5)), len(members) - 1)]] = True
     if not held.any():
-        raise InputError(words("split/none_left", what=what, count=len(labels)))
+        raise InputError(
+            f"{what}: {len(labels)} examples, one of each class, leave none to hold out. "
+            "Give three or more of each."
+        )
     # Drawn anew: in the first order the rest would begin with the class that was complete first.
     order = permutation(len(labels), *seeds, 1)
     return order[~held[order]], order[held[order]]

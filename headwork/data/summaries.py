@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 from headwork.data.catalog import CATALOG
 from headwork.data.datasets import Images, Texts
 from headwork.data.fetching import cache_folder, cached_variant
-from headwork.data.splits import permutation, words
-from headwork.documents import Document, Figure, Table, new_plot
+from headwork.data.splits import permutation
+from headwork.documents import Document, FigureBlock, Table, subplots
 from headwork.errors import InputError
 
 MAX_CLASSES = 20  # of a sheet and of the samples; the counts have them all
 MAX_SAMPLE_LENGTH = 160  # characters
+MAX_SIDE = 96  # pixels of an image on the sheet; of a larger one some are left out
 BARS = 12
 
 
@@ -25,8 +26,10 @@ def catalog_table() -> Table:
         if entry.variants:
             size, here = f"{entry.size / 1e6:.0f} MB", "cached" if cached_variant(entry) else "not yet"
         rows.append((entry.name, entry.kind, entry.about, size, here, entry.licence, entry.source))
-    about = words("catalog", folder=cache_folder())
-    return Table(about["title"], tuple(about["columns"]), rows, about["notes"])
+    cache = f"Cache: {cache_folder()} (set HEADWORK_CACHE to move it)."
+    own = "Your own: a folder of images by class, an .npz, .csv, .tsv or .jsonl file."
+    columns = ("name", "kind", "what", "size", "here", "licence", "source")
+    return Table("Data sets and encoders", columns, rows, [cache, own])
 
 
 def summary(data: Images | Texts) -> Table:
@@ -39,8 +42,8 @@ def summary(data: Images | Texts) -> Table:
     if isinstance(data, Images):
         height, width = data.size
         moments = ", ".join(f"mean {m:.4f} std {s:.4f}" for m, s in zip(data.mean, data.std, strict=True))
-        sizes = {"channels": data.channels, "height": height, "width": width}
-        notes.insert(0, words("images/summary", moments=moments, **sizes))
+        sizes = f"{data.channels} x {height} x {width} (channel, height, width)"
+        notes.insert(0, f"images: {sizes}, {moments}")
     return Table(data.name, ("class", *parts), rows, notes, summed=True)
 
 
@@ -51,8 +54,8 @@ def data_document(data: Images | Texts, per_class: int, seed: int) -> Document:
         blocks += [length_table(data), sample_table(data, per_class, seed)]
     tables = list(blocks)
     if isinstance(data, Images):
-        picture = contact_sheet(data, per_class, seed)
-        blocks.append(Figure(picture, f"{data.name}: training examples by class"))
+        figure = contact_sheet(data, per_class, seed)
+        blocks.append(FigureBlock(figure, f"{data.name}: training examples by class"))
     return Document(data.name, tuple(blocks), data=lambda: [table.as_data() for table in tables])
 
 
@@ -85,18 +88,19 @@ def sample_table(data: Texts, per_class: int, seed: int) -> Table:
 def contact_sheet(data: Images | Texts, per_class: int, seed: int) -> Any:
     """A picture of training images by class."""
     if not isinstance(data, Images):
-        raise InputError(words("images/picture", name=data.name))
-    classes, (height, width), gap = data.classes[:MAX_CLASSES], data.size, 1
-    tall, wide = height + gap, width + gap
-    canvas = np.full((len(classes) * tall - gap, per_class * wide - gap, data.channels), 255, np.uint8)
+        raise InputError(f"{data.name} holds texts; a picture is of images. Show it as html or markdown.")
+    classes, every, gap = data.classes[:MAX_CLASSES], -(-max(data.size) // MAX_SIDE), 1
+    height, width = (-(-side // every) for side in data.size)
+    down, across = height + gap, width + gap
+    canvas = np.full((len(classes) * down - gap, per_class * across - gap, data.channels), 255, np.uint8)
     for row in range(len(classes)):
         for column, index in enumerate(_sample_indices(data.train.labels, row, per_class, seed)):
-            image = data.train.images[index].transpose(1, 2, 0)
-            canvas[row * tall : row * tall + height, column * wide : column * wide + width] = image
-    figure, axes = new_plot(1.6 + 0.55 * per_class * width / height, 0.5 + 0.55 * len(classes))
+            image = data.train.images[index, :, ::every, ::every].transpose(1, 2, 0)
+            canvas[row * down : row * down + height, column * across : column * across + width] = image
+    figure, axes = subplots(1.6 + 0.55 * per_class * min(4, width / height), 0.5 + 0.55 * len(classes))
     pixels = canvas[..., 0] if data.channels == 1 else canvas
     axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
-    middles = [row * tall + height / 2 for row in range(len(classes))]
+    middles = [row * down + height / 2 for row in range(len(classes))]
     axes.set_yticks(middles, [plot_label(name) for name in classes])
     axes.set_xticks([])
     axes.tick_params(length=0)
@@ -111,17 +115,17 @@ def _sample_indices(labels: NDArray[np.int64], label: int, per_class: int, seed:
     return [int(index) for index in members[permutation(len(members), seed)[:per_class]]]
 
 
-def plot_label(name: str, most: int = 20) -> str:
+def plot_label(name: str, max_length: int = 20) -> str:
     """A name for a plot: short, not read as a formula, and in the legend even with a leading _."""
-    short = printable(name, most)
+    short = printable(name, max_length)
     return f"{' ' if short.startswith('_') else ''}{short}".replace("$", r"\$")
 
 
-def printable(text: str, most: int = MAX_SAMPLE_LENGTH) -> str:
+def printable(text: str, max_length: int = MAX_SAMPLE_LENGTH) -> str:
     """A text of unknown origin for the screen: one line, not too long, without control characters.
 
     >>> printable("so\\x1b[31m good\\n")
     'so·[31m good'
     """
     flat = "".join(sign if sign.isprintable() else "·" for sign in " ".join(text.split()))
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
+    return flat if len(flat) <= max_length else flat[: max_length - 1] + "…"

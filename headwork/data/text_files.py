@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from headwork.data.datasets import TextSplit
-from headwork.data.splits import words
 from headwork.errors import InputError, TooLarge, unknown_name
 from headwork.files import load_package_toml, read_bytes
 
@@ -43,7 +42,7 @@ def labelled_rows(path: Path, columns: Sequence[str] | None = None) -> list[Row]
     for name, column in (("text", 1), ("label", 2)):
         if empty := [row[0] for row in rows if not str(row[column]).strip()]:
             lines = ", ".join(map(str, empty[:5])) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
-            raise InputError(words("table/empty", path=path, name=name, lines=lines))
+            raise InputError(f"{path}: no {name} in line {lines}. Fill it in or delete the row.")
     return rows
 
 
@@ -51,7 +50,10 @@ def class_names(rows: Sequence[Row], path: Path) -> tuple[str, ...]:
     """The labels that occur, in order: whole numbers by value, others by the alphabet."""
     names = {row[2].strip() for row in rows}
     if len(names) > MAX_CLASSES:
-        raise InputError(words("table/labels", path=path, labels=len(names), rows=len(rows)))
+        raise InputError(
+            f"{path}: {len(names):,} different labels in {len(rows):,} rows. "
+            "Is that the column of the labels?"
+        )
     numeric = all(re.fullmatch(r"-?\d{1,9}", name) for name in names)
     return tuple(sorted(names, key=lambda name: (int(name) if numeric else 0, name)))
 
@@ -74,13 +76,16 @@ def read_utf8(path: Path) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        reason = words(f"utf8/byte/{'mixed' if line > 1 else 'other'}", byte=data[error.start])
-        raise InputError(f"{path}, line {line}: {reason} Save the whole file as UTF-8.") from None
+        mixed = " The lines before it are: the encodings are mixed." if line > 1 else ""
+        raise InputError(
+            f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8.{mixed} "
+            "Save the whole file as UTF-8."
+        ) from None
     if not text.strip():
         raise InputError(f"{path}: is empty.")
     if (index := text.find("\0")) >= 0:
         line = text.count("\n", 0, index) + 1
-        raise InputError(words("utf8/zero", path=path, line=line))
+        raise InputError(f"{path}, line {line}: holds a zero byte: not a text file, or a damaged one.")
     return text
 
 
@@ -88,29 +93,33 @@ def _table_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterato
     tabs = path.suffix.lower() == ".tsv"
     dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
     lines = csv.reader(StringIO(text, newline=""), **dialect)
-    first_line = 1
+    row_line = 1
     try:
         first = next((fields for fields in lines if any(map(str.strip, fields))), [])
         header = [name.strip() for name in first]
         _check_separator(path, header, "," if tabs else ";\t|")
         text_column, label_column = (header.index(name) for name in _choose_columns(path, header, columns))
-        first_line = lines.line_num + 1
+        row_line = lines.line_num + 1
         for fields in lines:
             if fields and len(fields) != len(header):
-                sizes = {"fields": len(fields), "expected": len(header), "header": ", ".join(header)}
-                raise InputError(words("table/fields", path=path, line=first_line, **sizes))
+                raise InputError(
+                    f"{path}, line {row_line}: {len(fields)} fields; the header has {len(header)}: "
+                    f"{', '.join(header)}. Put a text with commas, quotes or line breaks in quotes."
+                )
             if fields:
-                yield first_line, fields[text_column], fields[label_column]
-            first_line = lines.line_num + 1
+                yield row_line, fields[text_column], fields[label_column]
+            row_line = lines.line_num + 1
     except csv.Error as error:
-        raise InputError(f"{path}, line {first_line}: not well-formed: {error}.") from None
+        raise InputError(f"{path}, line {row_line}: not well-formed: {error}.") from None
 
 
 def _check_separator(path: Path, header: list[str], others: str) -> None:
     if len(header) == 1 and (separators := [sign for sign in others if sign in header[0]]):
         sign = "a tab" if separators[0] == "\t" else f"'{separators[0]}'"
         advice = "tabs, or name it .csv" if others == "," else "commas, or with tabs as .tsv"
-        raise InputError(words("table/separator", path=path, header=header[0], sign=sign, advice=advice))
+        raise InputError(
+            f"{path}: its header is '{header[0]}'. Is {sign} the separator? Save it with {advice}."
+        )
 
 
 def _json_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterator[Row]:
@@ -124,7 +133,9 @@ def _json_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterator
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}, line {line}: not JSON: {error}.") from None
         if not isinstance(row, dict):
-            raise InputError(words("table/object", path=path, line=line))
+            raise InputError(
+                f'{path}, line {line}: expected an object with named entries, such as {{"text": ...}}.'
+            )
         pair = pair or _choose_columns(path, list(row), columns)
         yield line, _json_entry(path, line, row, pair[0]), _json_entry(path, line, row, pair[1])
 
@@ -134,26 +145,36 @@ def _json_entry(path: Path, line: int, row: dict[str, Any], name: str) -> str:
     if value is None:
         return ""
     if isinstance(value, str) and (half := re.search(r"[\ud800-\udfff]", value)):
-        raise InputError(words("table/half", path=path, line=line, name=name, code=ord(half[0])))
+        raise InputError(
+            f"{path}, line {line}: '{name}' holds \\u{ord(half[0]):x}, half of a character. "
+            "Write the whole one."
+        )
     if isinstance(value, (str, int)):
         return str(value).lower() if isinstance(value, bool) else str(value)
-    raise InputError(words("table/entry", path=path, line=line, name=name, kind=type(value).__name__))
+    raise InputError(
+        f"{path}, line {line}: '{name}' is {type(value).__name__}. Expected text or a whole number."
+    )
 
 
 def _choose_columns(path: Path, header: list[str], columns: Sequence[str] | None) -> tuple[str, str]:
     """The columns of the text and of the label: those named, or the only ones with a usual name."""
     if columns is not None:
         if len(columns) != 2:
-            raise InputError(words("table/two_columns", columns=", ".join(columns)))
+            raise InputError(f"columns {', '.join(columns)}: expected two, one of text and one of labels.")
         for name in columns:
             if name not in header:
                 raise unknown_name(f"column of {path}", name, header)
             if header.count(name) > 1:
-                raise InputError(words("table/doubled", path=path, count=header.count(name), name=name))
+                raise InputError(
+                    f"{path}: {header.count(name)} columns are called '{name}'. Rename all but one."
+                )
         return columns[0], columns[1]
     texts, labels = (
         [name for name in header if name.lower() in usual] for usual in OWN_FILES["columns"].values()
     )
     if len(texts) != 1 or len(labels) != 1:
-        raise InputError(words("table/columns", path=path, columns=", ".join(header)))
+        raise InputError(
+            f"{path}: which columns hold the text and the label? Its columns: {', '.join(header)}. "
+            "Name the two, such as --columns review,stars."
+        )
     return texts[0], labels[0]

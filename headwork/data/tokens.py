@@ -4,6 +4,7 @@ Ours is byte-pair encoding (Sennrich et al. 2016, arXiv 1508.07909) on the bytes
 text has an unknown token; [PAD] is 0, every text begins with [CLS], 1. A mask is True for tokens, else False.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.data.datasets import TextSplit
-from headwork.data.splits import Indices, words
+from headwork.data.splits import Indices
 from headwork.errors import InputError
-from headwork.files import read_bytes, write_atomic
+from headwork.files import read_bytes
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, PythonTokenizer, read_tokenizer_json
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 PADDING_NAMES = ("[PAD]", "<pad>", "<|padding|>")
 MIN_VOCABULARY = 258  # the bytes, [PAD] and [CLS]
+LONG_END = 100  # letters for each token that is kept: the middle of a longer text is not read
+# What pairs are learned from is the beginning of such a word: each merge goes through all of a word again.
+LONG_WORD = re.compile(r"(\S{200})\S+|(\s{200})\s+")
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class EncodedTexts:
     """Texts as tokens, one after another in one array, with their labels.
 
     >>> ids, starts = np.array([1, 7, 1, 8, 9], np.int32), np.array([0, 2, 5])
-    >>> tokens, mask = EncodedTexts(ids, starts, labels=np.array([0, 1]), padding=0).pad(np.array([0, 1]))
+    >>> tokens, mask = EncodedTexts(ids, starts, labels=np.array([0, 1]), padding_id=0).pad(np.array([0, 1]))
     >>> tokens.tolist(), mask.tolist()
     ([[1, 7, 0], [1, 8, 9]], [[True, True, False], [True, True, True]])
     """
@@ -38,7 +42,7 @@ class EncodedTexts:
     ids: NDArray[np.int32] = field(repr=False)
     starts: NDArray[np.int64] = field(repr=False)  # where each text begins, and the end
     labels: NDArray[np.int64] = field(repr=False)
-    padding: int
+    padding_id: int
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -54,7 +58,7 @@ class EncodedTexts:
         lengths = self.starts[indices + 1] - starts
         offsets = np.arange(int(lengths.max(initial=1)))
         mask = offsets < lengths[:, None]
-        tokens = np.full(mask.shape, self.padding, np.int64)
+        tokens = np.full(mask.shape, self.padding_id, np.int64)
         tokens[mask] = self.ids[(starts[:, None] + offsets)[mask]]
         return tokens, mask
 
@@ -75,12 +79,12 @@ class Tokenizer:
     def __init__(self, inner: PythonTokenizer, max_length: int) -> None:
         if max_length < 2:
             raise InputError(f"max_length {max_length}: expected at least 2 tokens.")
-        padding = next((name for name in PADDING_NAMES if name in inner.token_ids), None)
-        if padding is None:
+        padding_name = next((name for name in PADDING_NAMES if name in inner.token_ids), None)
+        if padding_name is None:
             raise InputError(f"the tokenizer has no token for padding ({', '.join(PADDING_NAMES)}).")
         self.inner, self.max_length = inner, max_length
         inner.max_length = max_length  # a pretrained tokenizer.json may have one of its own
-        self.padding = inner.token_ids[padding]
+        self.padding_id = inner.token_ids[padding_name]
 
     @property
     def vocabulary_size(self) -> int:
@@ -93,7 +97,7 @@ class Tokenizer:
         pieces = [np.zeros(0, np.int32), *(np.array(self._encoded(text), np.int32) for text in split.texts)]
         lengths = [len(piece) for piece in pieces]
         starts = np.cumsum(lengths, dtype=np.int64)
-        return EncodedTexts(np.concatenate(pieces), starts, split.labels, self.padding)
+        return EncodedTexts(np.concatenate(pieces), starts, split.labels, self.padding_id)
 
     def tokens(self, text: str) -> list[str]:
         """The tokens of one text as words to show.
@@ -106,16 +110,14 @@ class Tokenizer:
 
     def _encoded(self, text: str) -> list[int]:
         """Both ends of what is too long."""
-        ids, half = self.inner.encode(text, whole=True), self.max_length // 2
+        if len(text) > 2 * (end := LONG_END * self.max_length):
+            text = f"{text[:end]} {text[-end:]}"
+        ids, half = self.inner.encode(text, all_tokens=True), self.max_length // 2
         return ids if len(ids) <= self.max_length else ids[: self.max_length - half] + ids[-half:]
 
     def to_bytes(self) -> bytes:
         """The content of its tokenizer.json."""
         return self.inner.to_str(pretty=True).encode()
-
-    def save(self, path: str | Path) -> Path:
-        """Write it as a tokenizer.json."""
-        return write_atomic(path, self.to_bytes())
 
 
 def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length: int = 256) -> Tokenizer:
@@ -129,10 +131,13 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length:
     except ImportError:
         raise InputError('training a tokenizer needs tokenizers: pip install ".[train]".') from None
     if vocabulary < MIN_VOCABULARY:
-        raise InputError(words("tokenizer/vocabulary", given=vocabulary, least=MIN_VOCABULARY))
+        raise InputError(
+            f"vocabulary {vocabulary}: expected at least {MIN_VOCABULARY}: the bytes, [PAD] and [CLS]."
+        )
     inner = tokenizers.ByteLevelBPETokenizer(add_prefix_space=True, lowercase=True, unicode_normalizer="nfc")
+    cut = (LONG_WORD.sub(r"\1\2", text) for text in texts)
     inner.train_from_iterator(
-        iter(texts), vocabulary, min_frequency=2, show_progress=False, special_tokens=["[PAD]", "[CLS]"]
+        cut, vocabulary, min_frequency=2, show_progress=False, special_tokens=["[PAD]", "[CLS]"]
     )
     start = tokenizers.processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 1)])
     inner.post_processor = start

@@ -10,7 +10,7 @@ from headwork.documents.blocks import (
     Code,
     Details,
     Document,
-    Figure,
+    FigureBlock,
     Formula,
     Heading,
     Item,
@@ -26,5 +26,5 @@ from headwork.documents.blocks import (
     VerdictCard,
     as_blocks,
 )
-from headwork.documents.plots import heat_colormap, new_plot, save_plot
+from headwork.documents.plots import heat_colormap, save_figure, subplots
 from headwork.documents.token_views import AttentionView, Heatmap, TokenHeatmaps, Tokens

@@ -117,10 +117,10 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Figure:
+class FigureBlock:
     """A matplotlib figure, what is seen on it for those who cannot see it, and its caption."""
 
-    plot: Any
+    figure: Any
     alt: str
     caption: str = ""
 
@@ -210,7 +210,7 @@ class Values:
     """Values in order, in groups with a title each (inputs, steps), with options and warnings.
 
     ``arithmetic`` explains a cell of a value on demand; without it the numbers stand alone, untinted.
-    ``whole`` shows every row and column; ``level`` is that of the headings within.
+    ``all_cells`` shows every row and column; ``level`` is that of the headings within.
     """
 
     groups: tuple[tuple[str, tuple[Value, ...]], ...]
@@ -218,7 +218,7 @@ class Values:
     title: str = ""
     warnings: tuple[str, ...] = ()
     arithmetic: Callable[[str, CellIndex], Arithmetic] | None = None
-    whole: bool = False
+    all_cells: bool = False
     level: int = 2
 
     def all_values(self) -> list[Value]:
@@ -313,7 +313,7 @@ class Table(Renderable):
 
 
 TextBlock = Heading | Prose | Caution | Items | Code | PandocText | Details | VerdictCard
-Block = TextBlock | Values | Slider | Table | Figure | TokenHeatmaps | AttentionView
+Block = TextBlock | Values | Slider | Table | FigureBlock | TokenHeatmaps | AttentionView
 
 
 @dataclass(frozen=True)
@@ -372,4 +372,4 @@ def as_blocks(part: Any) -> Iterator[Block]:
         for block in inner.blocks:
             yield replace(block, level=max(block.level, 4)) if isinstance(block, Values) else block
     else:
-        yield Figure(part, "a figure")
+        yield FigureBlock(part, "a figure")

@@ -72,7 +72,7 @@ def plain_formula(latex: str) -> str:
 def formula_for(
     step: Step,
     *,
-    columns: bool,
+    tokens_as_columns: bool,
     convention: str,
     missing: Collection[str] = (),
     path: str = "",
@@ -83,10 +83,10 @@ def formula_for(
     Where it chooses among steps, the last of them before it counts, here or further out:
     ``earlier_symbols`` has those of the steps before it, in order.
 
-    >>> formula_for(Step("query", "Q", "X {W_q}", "", "{W_q} X"), columns=False, convention="W x")
+    >>> formula_for(Step("query", "Q", "X {W_q}", "", "{W_q} X"), tokens_as_columns=False, convention="W x")
     'X W_q^\\top'
     """
-    formula = step.column_formula if columns and step.column_formula else step.formula
+    formula = step.column_formula if tokens_as_columns and step.column_formula else step.formula
     formula = formula.replace("{memory}", "X" if "memory" in missing else "M")
     block = re.search(r"block (\d+)/", path)
     scopes = [path[: end + 1] for end in range(-1, len(path)) if end < 0 or path[end] == "/"]
@@ -104,5 +104,5 @@ def formula_for(
         formula = re.sub(rf" \+ {re.escape(name)}(?![\w^'])", "", formula)
         formula = formula.replace(f" {{{name}}}", "").replace(f"{{{name}}} ", "")
         formula = formula.removeprefix(f"{name} ") if name.startswith("\\") else formula
-    transposed = (convention == "W x") != columns
+    transposed = (convention == "W x") != tokens_as_columns
     return MATRIX.sub(r"\1^\\top" if transposed else r"\1", formula)

@@ -155,7 +155,7 @@ def exact_texts(exact: Any, then: Callable[[str], str] = str) -> Any:
     return map_cells(lambda number: then(exact_text(number)), exact)
 
 
-def heat(value: float | None, largest: float) -> float | None:
+def heat(value: float | None, full_scale: float) -> float | None:
     """How strongly a number is tinted: its share of what counts as largest, at most all of it, with its sign.
 
     Blue is positive and orange negative, so that the colour-blind tell them apart.
@@ -165,5 +165,5 @@ def heat(value: float | None, largest: float) -> float | None:
     """
     if value is None or not math.isfinite(value):
         return None
-    share = float(value) / largest if largest else math.copysign(1.0, value) if value else 0.0
+    share = float(value) / full_scale if full_scale else math.copysign(1.0, value) if value else 0.0
     return max(-1.0, min(1.0, round(share, 2)))

@@ -17,8 +17,8 @@ from headwork.errors import InputError
 
 Tree = list[Any]  # the blocks of a text
 VERSION = [1, 23, 1]
-SECONDS, HEAP_OVERFLOW = 300, 251  # by the clock; what pandoc ends with
-USER_LIMITS, OWN_LIMITS = (4, "250M"), (60, "2000M")  # processor time and memory, by whose text it is
+SECONDS, HEAP_OVERFLOW = 300, 251  # wall-clock limit; pandoc's exit code
+USER_LIMITS, OWN_LIMITS = (3, "250M"), (60, "2000M")  # CPU time, memory: of a user's text and of our own
 # Markdown in which nothing is raw: no HTML, no LaTeX but formulas.
 READERS = {"latex": "latex", "markdown": "markdown-raw_html-raw_tex-raw_attribute-yaml_metadata_block"}
 MAX_DEPTH = 150  # of a tree: a list in a list adds four
@@ -53,7 +53,7 @@ def read_tree(text: str, syntax: str) -> tuple[Tree, list[str]]:
     written, messages = convert(text, READERS.get(syntax, syntax), "json")
     brackets = re.sub(r'"(?:[^"\\]|\\.)*+"|[^][{}]', "", written)
     if max(itertools.accumulate((sign in "[{") - (sign in "]}") for sign in brackets)) > MAX_DEPTH:
-        raise InputError("its lists or quotes stand too deep inside each other.")
+        raise InputError("its lists or quotes are nested too deeply.")
     return json.loads(written)["blocks"], messages
 
 
@@ -92,10 +92,8 @@ def latex_to_typst(formulas: Sequence[str]) -> tuple[list[str], list[str]]:
     cells: Tree = []
     for latex in formulas:
         kind = "DisplayMath" if latex.startswith("\n") else "InlineMath"
-        cells += [
-            _para({"t": "Math", "c": [{"t": kind}, latex.strip()]}),
-            _para({"t": "Str", "c": SEPARATOR}),
-        ]
+        cells.append(_para({"t": "Math", "c": [{"t": kind}, latex.strip()]}))
+        cells.append(_para({"t": "Str", "c": SEPARATOR}))
     text, _ = convert(_pandoc_json(cells), "json", "typst")
     written = [part.strip() for part in text.split(SEPARATOR)[: len(formulas)]]
     unreadable = [latex for latex, typst in zip(formulas, written, strict=True) if not typst.startswith("$")]

@@ -16,14 +16,14 @@ INK = {"#000000": "currentColor", "#ffffff": "var(--panel, #ffffff)"}
 NO_METADATA: dict[str, dict[str, None]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 
 
-def plot_svg(plot: Any, alt: str = "") -> Markup:
+def figure_svg(figure: Any, alt: str = "") -> Markup:
     """A matplotlib figure as an SVG element; ``alt`` describes it for those who cannot see it.
 
     >>> from matplotlib.figure import Figure
-    >>> str(plot_svg(Figure(), "nothing")).startswith('<svg role="img" aria-label="nothing"')
+    >>> str(figure_svg(Figure(), "nothing")).startswith('<svg role="img" aria-label="nothing"')
     True
     """
-    text = figure_bytes(plot, "svg").decode()
+    text = figure_bytes(figure, "svg").decode()
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
     # Ids of several plots in one page must not meet.
     mark = sha256(text.encode()).hexdigest()[:8]
@@ -33,7 +33,7 @@ def plot_svg(plot: Any, alt: str = "") -> Markup:
     return named + Markup(re.sub(r'^<svg [^>]*?(viewBox="[^"]*")[^>]*>', r"\1>", text))
 
 
-def new_plot(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, Any]:
+def subplots(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, Any]:
     """A matplotlib figure of this size, in inches, and its axes."""
     from matplotlib.figure import Figure
 
@@ -48,20 +48,20 @@ def heat_colormap() -> Any:
     return LinearSegmentedColormap.from_list("tint", [(0.12, 0.41, 0.84, 0.03), (0.12, 0.41, 0.84, 0.6)])
 
 
-def save_plot(plot: Any, path: str | Path) -> Path:
+def save_figure(figure: Any, path: str | Path) -> Path:
     """A matplotlib figure as a .png or .svg file."""
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in NO_METADATA:
         raise unknown_name("kind of picture", Path(path).suffix or path, [".png", ".svg"])
-    return write_atomic(path, figure_bytes(plot, kind))
+    return write_atomic(path, figure_bytes(figure, kind))
 
 
-def figure_bytes(plot: Any, kind: str) -> bytes:
+def figure_bytes(figure: Any, kind: str) -> bytes:
     """A figure as the bytes of an SVG or PNG file."""
     import matplotlib
 
     written = io.BytesIO()
     # A salt of our own and no date: the same figure gives the same bytes.
     with matplotlib.rc_context({"svg.hashsalt": "headwork", "svg.fonttype": "path"}):
-        plot.savefig(written, format=kind, metadata=NO_METADATA[kind], transparent=kind == "svg", dpi=150)
+        figure.savefig(written, format=kind, metadata=NO_METADATA[kind], transparent=kind == "svg", dpi=150)
     return written.getvalue()

@@ -132,7 +132,7 @@ class FormulaRenderer(Renderer):
         yield from (self.text(block.settings),) if block.options else ()
         for value in block.all_values():
             yield from self.value_heading(value, block.level)
-            yield from map(self.display, matrix_lines(value, block.whole, self.max_width))
+            yield from map(self.display, matrix_lines(value, block.all_cells, self.max_width))
             yield from map(self.display, definitions(value, latex=True))
         yield from self.notes(block.warnings)
 
@@ -143,11 +143,11 @@ class FormulaRenderer(Renderer):
 
 
 # --- matrices as formulas: exact and in decimals, in as many parts as fit a line -----------------
-def matrix_lines(value: Value, whole: bool, max_width: float) -> Iterator[str]:
+def matrix_lines(value: Value, all_cells: bool, max_width: float) -> Iterator[str]:
     """Each matrix in as many formulas as it takes: exact and decimals on a line, or blocks of columns."""
     for caption, index in value.matrices():
         name = [rf"\text{{{caption}: }} ".replace("_", r"\_")] if caption else []
-        parts = [_truncated(cells, whole) for cells in _number_forms(value, index)]
+        parts = [_truncated(cells, all_cells) for cells in _number_forms(value, index)]
         if sum(sum(_widths(cells)) for cells in parts) <= max_width:
             yield "".join([*name, r" \approx ".join(map(_bmatrix, parts))])
             continue
@@ -169,10 +169,8 @@ def _widths(cells: Sequence[Sequence[str]]) -> list[float]:
 
 def _number_forms(value: Value, index: tuple[int | None, ...]) -> list[Any]:
     """The numbers of a matrix in LaTeX: exact, and in decimals where those say more."""
-    numbers, format_number = (
-        np.atleast_2d(select_matrix(value.values, index)),
-        partial(number_latex, digits=value.digits),
-    )
+    numbers = np.atleast_2d(select_matrix(value.values, index))
+    format_number = partial(number_latex, digits=value.digits)
     if value.exact_values is None:
         return [map_cells(format_number, numbers)]
     exact = np.atleast_2d(select_matrix(value.exact_values, index))
@@ -190,8 +188,8 @@ def _number(value: Any, decimal: Any, digits: int) -> str:
     return number_latex(decimal if too_long else value, digits)
 
 
-def _truncated(cells: Any, whole: bool) -> list[list[str]]:
-    rows, columns = (range(n) if whole else visible_indices(n) for n in cells.shape)
+def _truncated(cells: Any, all_cells: bool) -> list[list[str]]:
+    rows, columns = (range(n) if all_cells else visible_indices(n) for n in cells.shape)
     return [[r"\cdots" if i is None or j is None else cells[i, j] for j in columns] for i in rows]
 
 

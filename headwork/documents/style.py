@@ -25,11 +25,11 @@ class Style:
     colour: bool = False
     width: int = WIDTH
 
-    def _set(self, code: int, text: str) -> str:
+    def _styled(self, code: int, text: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour and text else text
 
-    bold, dim = partialmethod(_set, 1), partialmethod(_set, 2)
-    red, green = partialmethod(_set, 31), partialmethod(_set, 32)
+    bold, dim = partialmethod(_styled, 1), partialmethod(_styled, 2)
+    red, green = partialmethod(_styled, 31), partialmethod(_styled, 32)
 
 
 PLAIN = Style()

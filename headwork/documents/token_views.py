@@ -43,36 +43,36 @@ class TokenHeatmaps:
     tokens: Tokens
     maps: tuple[Heatmap, ...]
 
-    def largest(self, map: Heatmap) -> float:
+    def largest(self, heatmap: Heatmap) -> float:
         """What full tint means: each map has its own scale."""
-        return max((abs(float(value)) for value in map.values if value == value), default=0.0) or 1.0
+        return max((abs(float(value)) for value in heatmap.values if value == value), default=0.0) or 1.0
 
-    def has_negative(self, map: Heatmap) -> bool:
-        return any(value < 0 for value in map.values)
+    def has_negative(self, heatmap: Heatmap) -> bool:
+        return any(value < 0 for value in heatmap.values)
 
-    def cells(self, map: Heatmap) -> list[tuple[str, float, float, int, int]]:
+    def cells(self, heatmap: Heatmap) -> list[tuple[str, float, float, int, int]]:
         """Of each token its label, number, tint from -1 to 1, and place on the grid; patches alone."""
-        columns, first = self.tokens.grid[1] if self.tokens.grid else 1, self.tokens.first_patch
-        most = self.largest(map)
+        columns, first_patch = self.tokens.grid[1] if self.tokens.grid else 1, self.tokens.first_patch
+        most = self.largest(heatmap)
         return [
             (label, float(value), 0.0 if value != value else float(value) / most, i % columns, i // columns)
             for i, (label, value) in enumerate(
-                zip(self.tokens.labels[first:], map.values[first:], strict=True)
+                zip(self.tokens.labels[first_patch:], heatmap.values[first_patch:], strict=True)
             )
         ]
 
-    def strongest(self, map: Heatmap, count: int = 3) -> str:
+    def strongest(self, heatmap: Heatmap, count: int = 3) -> str:
         """The tokens with the most, in words."""
-        cells = sorted((c for c in self.cells(map) if c[1] == c[1]), key=lambda cell: -cell[1])[:count]
+        cells = sorted((c for c in self.cells(heatmap) if c[1] == c[1]), key=lambda cell: -cell[1])[:count]
         return ", ".join(
             f"{label if not self.tokens.grid else f'({label})'} {v:.2g}" for label, v, *_ in cells
         )
 
     def rows(self) -> TableRows:
         """A table for formats without pictures."""
-        of = "patches (row, column)" if self.tokens.grid else "tokens"
-        rows: list[tuple[Any, ...]] = [(map.title, self.strongest(map, 6)) for map in self.maps]
-        return ("", f"most on these {of}"), rows
+        unit = "patches (row, column)" if self.tokens.grid else "tokens"
+        rows: list[tuple[Any, ...]] = [(heatmap.title, self.strongest(heatmap, 6)) for heatmap in self.maps]
+        return ("", f"most on these {unit}"), rows
 
 
 @dataclass(frozen=True)

@@ -70,16 +70,17 @@ class RunView:
 
 @dataclass(frozen=True)
 class Edit:
-    """A change to a run: ``inputs`` returns changed inputs or options, ``steps`` the changed value of a step.
+    """A change to a run: ``change_inputs`` returns inputs or options, ``change_steps`` the value of a step.
 
     A step is named by its path or by the last part of it; ``*`` is any step. None means "not applicable".
     """
 
-    inputs: Callable[[RunView], Mapping[str, Any] | None] | None = None
-    steps: Mapping[str, Callable[[RunView], Any]] = field(default_factory=dict)
+    change_inputs: Callable[[RunView], Mapping[str, Any] | None] | None = None
+    change_steps: Mapping[str, Callable[[RunView], Any]] = field(default_factory=dict)
 
     def change_at(self, path: str) -> Callable[[RunView], Any] | None:
-        return self.steps.get(path) or self.steps.get(path.rpartition("/")[2]) or self.steps.get("*")
+        names = (path, path.rpartition("/")[2], "*")
+        return next((self.change_steps[name] for name in names if name in self.change_steps), None)
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,8 @@ class Case:
         replacing = replacing or {}
         inputs, options = dict(self.inputs), dict(self.options)
         for edit in edits:
-            if edit.inputs:
-                changed = edit.inputs(RunView({**inputs, **options}, {}))
+            if edit.change_inputs:
+                changed = edit.change_inputs(RunView({**inputs, **options}, {}))
                 if changed is None:
                     raise NotApplicable
                 for name, value in changed.items():
@@ -127,8 +128,8 @@ class Case:
             if name in replacing:
                 array = replacing[name]
             recorded[name] = array
-            follows = array.shape == _array(value).shape or (allow_new_shapes and name in replacing)
-            return _like(value, array) if follows else value
+            continues = array.shape == _array(value).shape or (allow_new_shapes and name in replacing)
+            return _like(value, array) if continues else value
 
         try:
             with np.errstate(all="ignore"):
@@ -148,7 +149,7 @@ class Case:
         """
         reached = list(right)[: list(right).index(path) + 1]
         changed = [step for step in reached if step not in replaced and edit.change_at(step)]
-        if edit.inputs or changed not in ([], [path]):
+        if edit.change_inputs or changed not in ([], [path]):
             return self.run(replaced, [edit]).get(path)
         change = edit.change_at(path)
         if not changed or change is None:
@@ -160,17 +161,17 @@ class Case:
         except FAILED as error:
             raise NotApplicable(str(error)) from None
 
-    def propagated_error(self, own: Steps, half_units: Steps, path: str, edits: Sequence[Edit] = ()) -> Array:
-        """How far an error of half a unit in every own earlier number may move each entry of a step."""
-        centre = self.run(own, edits)[path]
+    def propagated_error(self, steps: Steps, units: Steps, path: str, edits: Sequence[Edit] = ()) -> Array:
+        """How far an error of half a unit in every earlier number may move each entry of a step."""
+        centre = self.run(steps, edits)[path]
         total = np.zeros_like(centre)
-        for step, sizes in half_units.items():
+        for step, sizes in units.items():
             for index in map(tuple, np.argwhere(sizes > 0)):
                 ends = []
                 for sign in (1, -1):
-                    moved = own[step].copy()
+                    moved = steps[step].copy()
                     moved[index] += sign * sizes[index]
-                    ends.append(np.abs(self.run({**own, step: moved}, edits)[path] - centre))
+                    ends.append(np.abs(self.run({**steps, step: moved}, edits)[path] - centre))
                 total = total + np.nan_to_num(np.maximum(*ends), nan=0.0, posinf=0.0)
         return total * (1 + SLACK)
 

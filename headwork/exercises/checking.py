@@ -52,7 +52,7 @@ def detect(exercise: Exercise) -> Detection:
     undetected: list[str] = []
     runs: dict[str, Steps] = {}
     for mistake in applicable(exercise.case, exercise.solution):
-        steps = run_with_mistakes(exercise.case, mistake) if mistake.chosen_for else None
+        steps = run_with_mistakes(exercise.case, mistake) if mistake.must_show else None
         if steps is None:
             continue
         path = first_change(exercise, steps, tolerance)
@@ -150,15 +150,15 @@ def _changes(exercise: Exercise) -> Iterator[EntryChange]:
                     return
                 moved = array.copy()
                 moved[index] += move
-                other = replace(exercise, inputs={**exercise.inputs, name: array_text(moved)})
+                changed = replace(exercise, inputs={**exercise.inputs, name: array_text(moved)})
                 try:
                     if all(
-                        np.isfinite(other.solution[path]).all()
+                        np.isfinite(changed.solution[path]).all()
                         or not math.isfinite(exercise.solution[path].sum())
-                        for path in other.asked
+                        for path in changed.asked
                     ):
                         yield EntryChange(
-                            name, index, float(array[index]), float(moved[index]), detect(other)
+                            name, index, float(array[index]), float(moved[index]), detect(changed)
                         )
                 except HeadworkError:
                     continue

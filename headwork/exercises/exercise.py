@@ -77,13 +77,13 @@ class Exercise:
         mechanism = self.trace.mechanism
         mechanism = MECHANISMS.get(mechanism.slug, mechanism)  # where a typed mask is an option
         types = get_type_hints(mechanism.function) if mechanism.slug in EXERCISE_MECHANISMS else {}
-        given = {
+        arguments = {
             name: int(value.raw.array) if types.get(name) is int else value.raw
             for name, value in self.trace.inputs.items()
         }
         options = {name: _option_value(value) for name, value in self.trace.options.items()}
-        options |= {name: given.pop(name) for name in mechanism.options if name in given}
-        return Case(mechanism, given, options)
+        options |= {name: arguments.pop(name) for name in mechanism.options if name in arguments}
+        return Case(mechanism, arguments, options)
 
     @cached_property
     def solution(self) -> Steps:

@@ -1,18 +1,19 @@
 """Exercises read from TOML: a teacher's own file, or a kind with its seed."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from headwork.errors import InputError, unknown_name
+from headwork.errors import InputError, TooLarge, check_all_known, check_known
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.generation import generate
 from headwork.files import read_toml
 
 ROUNDING = ("free", "part", "wrong")
 MAX_DIGITS, MAX_POINTS = 12, 1_000_000
+MAX_ENTRIES, MAX_STEPS = 4_000, 60  # of an input or step; of all: marking works each out a thousand times
 
 
 def read_exercise(path: str | Path) -> Exercise:
@@ -49,7 +50,12 @@ def exercise_from(data: Mapping[str, Any], where: str) -> Exercise:
         tokens_as=_choice(data, "tokens_as", ("rows", "columns"), where),
     )
     try:
-        _ = exercise.asked
+        if exercise.asked and not exercise.is_challenge:
+            if (count := len(exercise.trace.steps)) > MAX_STEPS:
+                raise TooLarge(f"{count:,} steps; an exercise has at most {MAX_STEPS}. Give fewer tokens.")
+            for name, value in {**exercise.trace.inputs, **exercise.trace.steps}.items():
+                if (size := value.raw.array.size) > MAX_ENTRIES:
+                    raise TooLarge(f"{name} has {size:,} entries; an exercise has at most {MAX_ENTRIES:,}.")
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     return exercise
@@ -79,12 +85,5 @@ def read_integer(data: Mapping[str, Any], name: str, default: int, where: str, m
 
 def _choice(data: Mapping[str, Any], name: str, choices: tuple[str, ...], where: str) -> Any:
     value = data.get(name, choices[0])
-    check_all_known(name, [value], choices, where)
+    check_known(name, value, choices, where)
     return value
-
-
-def check_all_known(label: str, names: Iterable[Any], known: Sequence[str], where: str) -> None:
-    """Raise at the first name that is not known."""
-    for name in names:
-        if name not in known:
-            raise InputError(f"{where}: {unknown_name(label, name, known)}")

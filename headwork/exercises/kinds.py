@@ -11,77 +11,77 @@ InputsAndOptions = tuple[dict[str, Any], dict[str, Any]]
 BETA = ("1", "1/2", "2")
 
 
-def _projections(draw: SeededRandom, width: int, names: str = "W_q W_k W_v") -> dict[str, Any]:
+def _projections(rng: SeededRandom, width: int, names: str = "W_q W_k W_v") -> dict[str, Any]:
     low, high = (-1, 2) if width == 2 else (0, 1)
-    return {name: draw.matrix_text(width, width, low, high) for name in names.split()}
+    return {name: rng.matrix_text(width, width, low, high) for name in names.split()}
 
 
-def _beta(draw: SeededRandom, difficulty: int) -> dict[str, Any]:
+def _beta(rng: SeededRandom, difficulty: int) -> dict[str, Any]:
     """A given beta at first, 1/sqrt(d_k) later."""
-    return {"beta": draw.choice(BETA)} if difficulty == 1 else {}
+    return {"beta": rng.choice(BETA)} if difficulty == 1 else {}
 
 
-def self_attention(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
+def self_attention(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
     count = 2 + (difficulty > 0) + (difficulty > 2)
-    return {"tokens": draw.matrix_text(count, 2, 0, 2), **_projections(draw, 2)}, _beta(draw, difficulty)
+    return {"tokens": rng.matrix_text(count, 2, 0, 2), **_projections(rng, 2)}, _beta(rng, difficulty)
 
 
-def cross_attention(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    tokens, memory = draw.matrix_text(2 + (difficulty > 2), 2, 0, 2), draw.matrix_text(3, 2, 0, 2)
-    return {"tokens": tokens, "memory": memory, **_projections(draw, 2)}, _beta(draw, difficulty)
+def cross_attention(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    tokens, memory = rng.matrix_text(2 + (difficulty > 2), 2, 0, 2), rng.matrix_text(3, 2, 0, 2)
+    return {"tokens": tokens, "memory": memory, **_projections(rng, 2)}, _beta(rng, difficulty)
 
 
-def masked_attention(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
+def masked_attention(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
     count = 3 + (difficulty > 2)
     mask = "causal"
-    if draw.integer(0, 2) == 0:
-        hidden = draw.integer(0, count - 1)
+    if rng.integer(0, 2) == 0:
+        hidden = rng.integer(0, count - 1)
         mask = matrix_text([[int(j != hidden) for j in range(count)]])
-    inputs = {"tokens": draw.matrix_text(count, 2, 0, 2), **_projections(draw, 2)}
-    return inputs, {"mask": mask, **_beta(draw, difficulty)}
+    inputs = {"tokens": rng.matrix_text(count, 2, 0, 2), **_projections(rng, 2)}
+    return inputs, {"mask": mask, **_beta(rng, difficulty)}
 
 
-def multi_head_attention(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
+def multi_head_attention(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
     count = 2 + (difficulty > 1)
-    tokens = draw.matrix_text(count, 4, 0, 1 + (difficulty > 2))
-    return {"tokens": tokens, **_projections(draw, 4, "W_q W_k W_v W_o")}, {"heads": 2}
+    tokens = rng.matrix_text(count, 4, 0, 1 + (difficulty > 2))
+    return {"tokens": tokens, **_projections(rng, 4, "W_q W_k W_v W_o")}, {"heads": 2}
 
 
-def beta_limits(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
+def beta_limits(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
     count = 3 + (difficulty > 2)
     low = 0 if difficulty == 1 else -1
-    return {name: draw.matrix_text(count, 2, low, 2) for name in ("query", "key", "value")}, {}
+    return {name: rng.matrix_text(count, 2, low, 2) for name in ("query", "key", "value")}, {}
 
 
-def sensitivity(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    moved = draw.integer(0, 2)
-    delta = [draw.row(2, -1, 2) if row == moved else [0, 0] for row in range(3)]
-    rows = {name: draw.matrix_text(3, 2, 0, high) for name, high in (("query", 2), ("key", 1), ("value", 3))}
-    return {**rows, "delta": matrix_text(delta)}, _beta(draw, difficulty)
+def sensitivity(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    moved = rng.integer(0, 2)
+    delta = [rng.row(2, -1, 2) if row == moved else [0, 0] for row in range(3)]
+    rows = {name: rng.matrix_text(3, 2, 0, high) for name, high in (("query", 2), ("key", 1), ("value", 3))}
+    return {**rows, "delta": matrix_text(delta)}, _beta(rng, difficulty)
 
 
-def copying(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    norm = draw.choice(("1", "3/2", "2") if difficulty == 1 else ("1/2", "5/4", "7/4"))
-    rows = [draw.row(4, 0, 1) for _ in range(3)]
+def copying(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    norm = rng.choice(("1", "3/2", "2") if difficulty == 1 else ("1/2", "5/4", "7/4"))
+    rows = [rng.row(4, 0, 1) for _ in range(3)]
     return {"tokens": matrix_text([[norm if x else "0" for x in row] for row in rows])}, {"norm": norm}
 
 
-def linear_attention(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    rows = {name: draw.matrix_text(3, 2, 0, 2 + (difficulty > 1)) for name in ("query", "key", "value")}
+def linear_attention(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    rows = {name: rng.matrix_text(3, 2, 0, 2 + (difficulty > 1)) for name in ("query", "key", "value")}
     return rows, {"mask": "causal"} if difficulty > 2 else {}
 
 
-def linear_attention_recurrent(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
+def linear_attention_recurrent(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
     count = 2 + (difficulty > 1)
-    rows = {name: draw.matrix_text(count, 2, 0, 2 + (difficulty > 2)) for name in ("query", "key", "value")}
+    rows = {name: rng.matrix_text(count, 2, 0, 2 + (difficulty > 2)) for name in ("query", "key", "value")}
     return rows, {"mask": "causal"}
 
 
 # --- the rest of the transformer: positions, normalisation, feed-forward, shapes, counts ------------
-def sinusoidal_positions(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
+def sinusoidal_positions(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
     count = 2 + (difficulty > 1)
-    positions = sorted(draw.shuffled(range(6))[:count])
-    options = {"width": 4 + 2 * (difficulty > 2), "base": draw.choice((16, 100, 10000))}
+    positions = sorted(rng.shuffled(range(6))[:count])
+    options = {"width": 4 + 2 * (difficulty > 2), "base": rng.choice((16, 100, 10000))}
     return {"places": " ".join(map(str, positions))}, options
 
 
@@ -89,144 +89,144 @@ def sinusoidal_positions(draw: SeededRandom, difficulty: int) -> InputsAndOption
 INTEGER_DEVIATION_ROWS = ((-1, -1, 1, 1), (-2, -2, 2, 2), (-3, -3, 3, 3), (-7, -1, 1, 7), (-5, -5, 5, 5))
 
 
-def _row(draw: SeededRandom, difficulty: int) -> list[int]:
+def _row(rng: SeededRandom, difficulty: int) -> list[int]:
     if difficulty > 1:
-        return draw.row(4, -2, 6)
-    middle = draw.integer(-2, 5)
-    return [middle + x for x in draw.shuffled(draw.choice(INTEGER_DEVIATION_ROWS))]
+        return rng.row(4, -2, 6)
+    middle = rng.integer(-2, 5)
+    return [middle + x for x in rng.shuffled(rng.choice(INTEGER_DEVIATION_ROWS))]
 
 
-def layer_normalisation(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    rows = [_row(draw, difficulty) for _ in range(2 + (difficulty > 2))]
-    affine = {name: draw.vector_text(4, 1, 3) for name in ("scale", "shift")}
+def layer_normalisation(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    rows = [_row(rng, difficulty) for _ in range(2 + (difficulty > 2))]
+    affine = {name: rng.vector_text(4, 1, 3) for name in ("scale", "shift")}
     return {"tokens": matrix_text(rows), **affine}, {}
 
 
-def add_and_normalise(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    sums = [_row(draw, difficulty) for _ in range(2 + (difficulty > 2))]
-    tokens = [draw.row(4, -2, 4) for _ in sums]
+def add_and_normalise(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    sums = [_row(rng, difficulty) for _ in range(2 + (difficulty > 2))]
+    tokens = [rng.row(4, -2, 4) for _ in sums]
     sublayer = [[a - b for a, b in zip(x, y, strict=True)] for x, y in zip(sums, tokens, strict=True)]
     return {"tokens": matrix_text(tokens), "sublayer": matrix_text(sublayer)}, {}
 
 
-def feed_forward(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
+def feed_forward(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
     hidden = 2 + (difficulty > 2)
     return {
-        "tokens": draw.matrix_text(2 + (difficulty > 1), 2, -1, 2),
-        "W_1": draw.matrix_text(2, hidden, -2, 2),
-        "W_2": draw.matrix_text(hidden, 2, -2, 2),
-        "b_1": draw.vector_text(hidden, -2, 2),
-        "b_2": draw.vector_text(2, -2, 2),
+        "tokens": rng.matrix_text(2 + (difficulty > 1), 2, -1, 2),
+        "W_1": rng.matrix_text(2, hidden, -2, 2),
+        "W_2": rng.matrix_text(hidden, 2, -2, 2),
+        "b_1": rng.vector_text(hidden, -2, 2),
+        "b_2": rng.vector_text(2, -2, 2),
     }, {}
 
 
-def head_shapes(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    heads = draw.choice((2, 4, 8, 12))
-    width = heads * draw.choice((16, 32, 64))
-    batch, tokens = draw.integer(1, 4), draw.integer(3, 14)
+def head_shapes(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    heads = rng.choice((2, 4, 8, 12))
+    width = heads * rng.choice((16, 32, 64))
+    batch, tokens = rng.integer(1, 4), rng.integer(3, 14)
     return {"batch": batch, "tokens": tokens, "width": width, "heads": heads}, {}
 
 
-def biases(draw: SeededRandom) -> dict[str, int]:
-    return {"biases": draw.integer(0, 1)}
+def _biases(rng: SeededRandom) -> dict[str, int]:
+    return {"biases": rng.integer(0, 1)}
 
 
-def attention_parameters(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    heads = draw.choice((2, 4, 8, 12))
-    return {"width": heads * draw.choice((8, 16, 32, 64)), "heads": heads}, biases(draw)
+def attention_parameters(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    heads = rng.choice((2, 4, 8, 12))
+    return {"width": heads * rng.choice((8, 16, 32, 64)), "heads": heads}, _biases(rng)
 
 
-def feed_forward_parameters(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    width = draw.choice((4, 16, 64, 512))
-    inputs = {"tokens": draw.integer(3, 20), "width": width, "hidden": draw.choice((2, 4)) * width}
-    return inputs, biases(draw)
+def feed_forward_parameters(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    width = rng.choice((4, 16, 64, 512))
+    inputs = {"tokens": rng.integer(3, 20), "width": width, "hidden": rng.choice((2, 4)) * width}
+    return inputs, _biases(rng)
 
 
-def complexity(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
+def complexity(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
     choices = {"tokens": (5, 7, 10, 50, 100), "width": (3, 4, 6, 8, 20, 64), "kernel": (3, 5, 7)}
-    return {name: draw.choice(numbers) for name, numbers in choices.items()}, {}
+    return {name: rng.choice(numbers) for name, numbers in choices.items()}, {}
 
 
 # --- patches and convolution ------------------------------------------------------------------------
-def patch_counts(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    patch = draw.choice((4, 8, 16))
-    down, across = draw.integer(2, 14), draw.integer(2, 14)
+def patch_counts(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    patch = rng.choice((4, 8, 16))
+    down, across = rng.integer(2, 14), rng.integer(2, 14)
     image = {"height": down * patch, "width": across * patch, "patch": patch}
-    return {**image, "channels": draw.choice((1, 3, 3, 4))}, {"class_token": draw.integer(0, 1)}
+    return {**image, "channels": rng.choice((1, 3, 3, 4))}, {"class_token": rng.integer(0, 1)}
 
 
-def _sliding(draw: SeededRandom, difficulty: int) -> dict[str, int]:
+def _sliding(rng: SeededRandom, difficulty: int) -> dict[str, int]:
     if difficulty == 1:
         return {}
     if difficulty == 2:
-        return {"stride": draw.integer(1, 2), "padding": draw.integer(0, 1)}
+        return {"stride": rng.integer(1, 2), "padding": rng.integer(0, 1)}
     return {"stride": 2, "padding": 1}
 
 
-def convolution_1d(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
+def convolution_1d(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
     if difficulty < 3:
-        inputs = {"signal": draw.vector_text(6 + difficulty, -1, 4), "kernel": draw.vector_text(3, -2, 2)}
-        return inputs, _sliding(draw, difficulty)
-    kernel = json.dumps([[draw.row(3, -1, 2) for _ in range(2)]])
-    inputs = {"signal": draw.matrix_text(2, 6, 0, 3), "kernel": kernel}
-    return inputs, {"stride": 1, "padding": draw.integer(0, 1)}
+        inputs = {"signal": rng.vector_text(6 + difficulty, -1, 4), "kernel": rng.vector_text(3, -2, 2)}
+        return inputs, _sliding(rng, difficulty)
+    kernel = json.dumps([[rng.row(3, -1, 2) for _ in range(2)]])
+    inputs = {"signal": rng.matrix_text(2, 6, 0, 3), "kernel": kernel}
+    return inputs, {"stride": 1, "padding": rng.integer(0, 1)}
 
 
-def convolution_2d(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
+def convolution_2d(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
     if difficulty < 3:
         size = 2 + difficulty
-        image, kernel = draw.matrix_text(size, size, 0, 4), draw.matrix_text(2, 2, -1, 2)
-        return {"image": image, "kernel": kernel}, _sliding(draw, difficulty)
-    image3 = [[draw.row(3, 0, 3) for _ in range(3)] for _ in range(2)]
-    kernel3 = [[[draw.row(2, -1, 2) for _ in range(2)] for _ in range(2)]]
+        image, kernel = rng.matrix_text(size, size, 0, 4), rng.matrix_text(2, 2, -1, 2)
+        return {"image": image, "kernel": kernel}, _sliding(rng, difficulty)
+    image3 = [[rng.row(3, 0, 3) for _ in range(3)] for _ in range(2)]
+    kernel3 = [[[rng.row(2, -1, 2) for _ in range(2)] for _ in range(2)]]
     return {"image": json.dumps(image3), "kernel": json.dumps(kernel3)}, {}
 
 
-def toeplitz(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    signal = draw.vector_text(4 + difficulty, -1, 4)
-    kernel = draw.vector_text(2 + (difficulty > 1), -2, 3)
-    return {"signal": signal, "kernel": kernel}, _sliding(draw, difficulty)
+def toeplitz(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    signal = rng.vector_text(4 + difficulty, -1, 4)
+    kernel = rng.vector_text(2 + (difficulty > 1), -2, 3)
+    return {"signal": signal, "kernel": kernel}, _sliding(rng, difficulty)
 
 
-def locally_connected(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
+def locally_connected(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
     count, taps = 3 + difficulty, 2 + (difficulty > 2)
-    signal = draw.vector_text(count, -1, 4)
-    return {"signal": signal, "kernels": draw.matrix_text(count - taps + 1, taps, -2, 3)}, {}
+    signal = rng.vector_text(count, -1, 4)
+    return {"signal": signal, "kernels": rng.matrix_text(count - taps + 1, taps, -2, 3)}, {}
 
 
-def output_size(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    inputs = {"size": draw.integer(7, 40 * difficulty), "kernel": draw.choice((3, 5, 7))}
-    return inputs, {"stride": draw.integer(2, 4), "padding": draw.integer(1, 3)}
+def output_size(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    inputs = {"size": rng.integer(7, 40 * difficulty), "kernel": rng.choice((3, 5, 7))}
+    return inputs, {"stride": rng.integer(2, 4), "padding": rng.integer(1, 3)}
 
 
-def convolution_counts(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
+def convolution_counts(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
     sizes = (8, 12, 16) if difficulty == 1 else (28, 32, 64, 96)
-    height, width = draw.choice(sizes) + draw.integer(0, 3), draw.choice(sizes) + draw.integer(0, 3)
-    image = {"height": height, "width": width, "channels": draw.choice((2, 3, 4))}
-    inputs = {**image, "filters": draw.choice((4, 8, 16, 32)), "kernel": draw.choice((3, 5))}
-    return inputs, {"stride": draw.integer(2, 3), "padding": draw.integer(1, 3), **biases(draw)}
+    height, width = rng.choice(sizes) + rng.integer(0, 3), rng.choice(sizes) + rng.integer(0, 3)
+    image = {"height": height, "width": width, "channels": rng.choice((2, 3, 4))}
+    inputs = {**image, "filters": rng.choice((4, 8, 16, 32)), "kernel": rng.choice((3, 5))}
+    return inputs, {"stride": rng.integer(2, 3), "padding": rng.integer(1, 3), **_biases(rng)}
 
 
-def sharing_counts(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    inputs = {"size": draw.integer(7, 12 * difficulty), "kernel": draw.choice((3, 5))}
-    return inputs, {"stride": draw.integer(2, 3), "padding": draw.integer(1, 3)}
+def sharing_counts(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    inputs = {"size": rng.integer(7, 12 * difficulty), "kernel": rng.choice((3, 5))}
+    return inputs, {"stride": rng.integer(2, 3), "padding": rng.integer(1, 3)}
 
 
 # --- recurrence -------------------------------------------------------------------------------------
 
 
-def recurrence(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    inputs = {"inputs": draw.vector_text(3 + (difficulty > 1), -2, 4)}
+def recurrence(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    inputs = {"inputs": rng.vector_text(3 + (difficulty > 1), -2, 4)}
     choices = {"W_x": (2, 3, -1), "W_h": (-2, -1, 2, 3), "W_y": (2, -1, 3)}
-    matrices = {name: str(draw.choice(numbers)) for name, numbers in choices.items()}
+    matrices = {name: str(rng.choice(numbers)) for name, numbers in choices.items()}
     options = {"output": "step"} if difficulty > 2 else {}
-    return {**inputs, **matrices, "h_0": f"[{draw.choice((1, 2, -1))}]"}, options
+    return {**inputs, **matrices, "h_0": f"[{rng.choice((1, 2, -1))}]"}, options
 
 
-def recurrence_closed_form(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    inputs = {"inputs": draw.vector_text(3 + (difficulty > 1), -2, 4)}
-    return {**inputs, "W_x": str(draw.choice((2, 3, -1))), "W_h": str(draw.choice((-2, 2, 3)))}, {}
+def recurrence_closed_form(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    inputs = {"inputs": rng.vector_text(3 + (difficulty > 1), -2, 4)}
+    return {**inputs, "W_x": str(rng.choice((2, 3, -1))), "W_h": str(rng.choice((-2, 2, 3)))}, {}
 
 
-def alternation(draw: SeededRandom, difficulty: int) -> InputsAndOptions:
-    return {"inputs": draw.vector_text(4 + 2 * (difficulty > 1), -3, 6)}, {}
+def alternation(rng: SeededRandom, difficulty: int) -> InputsAndOptions:
+    return {"inputs": rng.vector_text(4 + 2 * (difficulty > 1), -3, 6)}, {}

@@ -29,7 +29,7 @@ FORMS_SENTENCE = (
 )
 COUNTS_SENTENCE = "Counts are exact: write every digit (37056, not 3.7e4), or a product such as 12*3088."
 ABOUT_SENTENCE = 'If the question says "about how many", two significant digits suffice: 37000 or 3.7e4.'
-SEPARATORS_SENTENCE = "Separate entries by spaces and rows by new lines. Positions count from 0."
+SEPARATORS_SENTENCE = "Separate entries by spaces and rows by new lines. Rows and columns count from 0."
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,15 @@ class ExerciseQuestion(Renderable):
     def title(self) -> str:
         return self.exercise.title or self.exercise.mechanism.replace("-", " ").capitalize()
 
-    def given(self) -> tuple[Block, ...]:
+    def given_blocks(self) -> tuple[Block, ...]:
         """What is asked in words, and the numbers that are given, all of them."""
         values = tuple(map(document_value, self.inputs))
-        return (*map(Prose, self.paragraphs), *([Values((("", values),), whole=True)] if values else []))
+        return (*map(Prose, self.paragraphs), *([Values((("", values),), all_cells=True)] if values else []))
 
     def document(self) -> Document:
         """The question; in a notebook with a cell to fill in and one that marks it."""
         asked = Items(tuple(blank.item() for blank in self.blanks))
-        parts = (*self.given(), Prose("Asked:"), asked)
+        parts = (*self.given_blocks(), Prose("Asked:"), asked)
         return Document(
             self.title, parts, data=self.as_data, notebook_blocks=lambda: (*parts, *self._cells())
         )
@@ -191,9 +191,7 @@ def answer_sheet(
         question = build_question(exercise)
         if origin and exercise.origin:
             lines += ["", f"[exercise.{toml_text(name)}]", *toml_lines(exercise.origin)]
-        plain = (
-            "".join(sign for sign in line if sign.isprintable()) for line in question.to_text().splitlines()
-        )
+        plain = ("".join(filter(str.isprintable, line)) for line in question.to_text().splitlines())
         lines += ["", *(f"# {line}".rstrip() for line in plain)]
         lines += ["", f"[answers.{toml_text(name)}]"]
         for blank in question.blanks:

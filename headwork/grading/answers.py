@@ -64,12 +64,12 @@ class Entries:
         """The entries in that shape, or None: axes of size 1 may be left out, several written as one."""
         if self.shape == shape:
             return self
-        same = _without_ones(self.shape) == _without_ones(shape)
+        same_sizes = _without_ones(self.shape) == _without_ones(shape)
         stacked = len(shape) > 2 and self.shape in (
             (math.prod(shape[:-1]), shape[-1]),
             (shape[0], math.prod(shape[1:])),
         )
-        return self.rearrange(lambda part: part.reshape(shape)) if same or stacked else None
+        return self.rearrange(lambda part: part.reshape(shape)) if same_sizes or stacked else None
 
 
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -146,10 +146,10 @@ def as_counts(entries: Entries, *, about: bool) -> Entries:
     500.0
     """
     if not about:
-        whole = entries.values == np.round(entries.values)
-        half_unit = np.where(whole, 0.0, entries.half_unit)
+        is_whole = entries.values == np.round(entries.values)
+        half_unit = np.where(is_whole, 0.0, entries.half_unit)
         decimal_places, significant = (
-            np.where(whole, math.inf, x) for x in (entries.decimal_places, entries.significant)
+            np.where(is_whole, math.inf, x) for x in (entries.decimal_places, entries.significant)
         )
         return replace(entries, half_unit=half_unit, decimal_places=decimal_places, significant=significant)
     zeros = [len(text) - len(text.rstrip("0")) if text.isdigit() else 0 for text in entries.texts.flat]
@@ -205,7 +205,7 @@ def tolerance(entries: Entries, digits: int) -> Array:
     return np.where(sparse | integers, short, np.maximum(asked, rounded))
 
 
-def one_unit_off(entries: Entries, reference: Array, digits: int) -> Array:
+def one_unit_tolerance(entries: Entries, reference: Array, digits: int) -> Array:
     """How far an entry may be off if its last digit may be off by one, as when digits are cut off.
 
     That takes two significant digits. With fewer digits than asked the right number must not end there too:

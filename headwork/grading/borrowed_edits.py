@@ -16,15 +16,13 @@ NUMBERED = re.compile(r"(.*_)(\d)")  # W_1, b_2
 
 def edits_from_elsewhere(graph: StepGraph) -> Iterator[StepEdit]:
     """All edits of this file."""
-    whole = not graph.result.shape and all(not tensor.shape for tensor in graph.known.values())
+    scalars_only = not graph.result.shape and all(not tensor.shape for tensor in graph.tensors.values())
     yield from _moved_term_edits(graph)
     yield from _other_layer_edits(graph)
     yield from _one_term_edits(graph)
     for number, tensor in enumerate(graph.operations):
         yield from _other_sum_edits(graph, number, tensor)
-        yield from _scaled_part_edits(graph, number, tensor) if whole and tensor is not graph.result else ()
-        yield from _moved_factor_edits(number, tensor)
-    yield from _counted_position_edits(graph) if whole else _added_operand_edits(graph)
+    yield from _counted_position_edits(graph) if scalars_only else _added_operand_edits(graph)
 
 
 def _other_layer_edits(graph: StepGraph) -> Iterator[StepEdit]:
@@ -33,25 +31,25 @@ def _other_layer_edits(graph: StepGraph) -> Iterator[StepEdit]:
     for label in graph.leaves:
         if match := NUMBERED.fullmatch(label):
             other = f"{match[1]}{3 - int(match[2])}"
-            if other in graph.known and graph.known[other].shape == graph.known[label].shape:
+            if other in graph.tensors and graph.tensors[other].shape == graph.tensors[label].shape:
                 changes[label] = other
     if len(changes) > 1:
-        words = {"a": " and ".join(changes.values()), "b": " and ".join(map(str, changes))}
+        names = {"a": " and ".join(changes.values()), "b": " and ".join(map(str, changes))}
         says = "{a} stand where {b} belong"
-        yield StepEdit("layers-exchanged", says, changes, words, 1, "layers exchanged")
+        yield StepEdit("layers-exchanged", says, changes, names, 1, "layers exchanged")
 
 
 def _other_sum_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """A softmax divided by a sum of other exponentials, or by a size; another step for a number."""
     below = tensor.node.operands
     if tensor.node.operation == "softmax":
-        powers, sizes = Node("exp", (0,), {}), {s for x in graph.known.values() for s in x.shape if s > 1}
-        for label, other in graph.known.items():
-            if other.shape == tensor.shape and label != below[0].label:
+        powers, sizes = Node("exp", (0,), {}), {s for x in graph.tensors.values() for s in x.shape if s > 1}
+        for label, replacement in graph.tensors.items():
+            if replacement.shape == tensor.shape and label != below[0].label:
                 old = Node("sum", (Node("exp", (label,), {}),), {"axis": -1, "keepdims": True})
                 says = "the exponentials are divided by the sum of those of {a}"
                 part = Node("divide", (powers, old), {})
-                yield StepEdit("sum-of-{a}-below", says, {number: part}, {"a": other}, 2)
+                yield StepEdit("sum-of-{a}-below", says, {number: part}, {"a": replacement}, 2)
         count = tensor.shape[-1]
         for size in (sizes | {count - 1, count + 1}) - {count, 0}:
             part = Node("divide", (powers, constant(0, float(size))), {})
@@ -60,23 +58,23 @@ def _other_sum_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Itera
     for place, operand in enumerate(below):
         scaled = tensor.node.operation in ("divide", "multiply")
         if scaled and operand.array.size == 1 and not operand.node.operands:
-            for label, other in graph.known.items():
-                if other.shape and other.shape[:-1] == tensor.shape[:-1] and other.shape[-1] == 1:
+            for label, replacement in graph.tensors.items():
+                if replacement.shape and replacement.shape == (*tensor.shape[:-1], 1):
                     node = same_node(tensor)
                     part = node._replace(operands=tuple(label if i == place else i for i in node.operands))
-                    words = {"a": other, "b": operand}
-                    yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, 2)
+                    names = {"a": replacement, "b": operand}
+                    yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, names, 2)
 
 
 def _added_operand_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """An input that has no part in the step added to one that has."""
     for label in graph.leaves:
-        right = graph.known[label]
-        for other, tensor in graph.known.items():
+        right = graph.tensors[label]
+        for other, tensor in graph.tensors.items():
             if other in graph.case.inputs and other != label and tensor.shape == right.shape != ():
-                words, part = {"a": tensor, "b": right}, Node("add", (label, other), {})
+                names, part = {"a": tensor, "b": right}, Node("add", (label, other), {})
                 says = "{a} is added to {b}, where it does not belong"
-                yield StepEdit("{a}-added-to-{b}", says, {label: part}, words, 2.5)
+                yield StepEdit("{a}-added-to-{b}", says, {label: part}, names, 2.5)
 
 
 def _moved_term_edits(graph: StepGraph) -> Iterator[StepEdit]:
@@ -85,13 +83,13 @@ def _moved_term_edits(graph: StepGraph) -> Iterator[StepEdit]:
         operands = tensor.node.operands
         for place, operand in enumerate(operands) if tensor.node.operation == "add" else ():
             for label in graph.leaves if operand.label and operand.shape else ():
-                other = graph.known[label]
+                other = graph.tensors[label]
                 if other.shape == operand.shape and label not in [x.label for x in operands]:
                     moved = Node("add", (label, operand.label), {})
-                    words = {"a": operand, "b": other, "c": operands[1 - place]}
+                    names = {"a": operand, "b": other, "c": operands[1 - place]}
                     says = "{a} is added to {b}, not to {c}"
                     changes: Changes = {number: 1 - place, label: moved}
-                    yield StepEdit("{a}-added-to-{b}", says, changes, words, 2)
+                    yield StepEdit("{a}-added-to-{b}", says, changes, names, 2)
 
 
 def _one_term_edits(graph: StepGraph) -> Iterator[StepEdit]:
@@ -115,9 +113,9 @@ def _one_term_edits(graph: StepGraph) -> Iterator[StepEdit]:
                 plain = _copy(inner, {tensor.node: left})
                 alone = _copy(graph.result, {tensor.node: left, factor.node: plain})
                 scale = next(x for x in factor.node.operands if x is not inner)
-                words = {"a": scale, "b": left}
+                names = {"a": scale, "b": left}
                 part: Changes = {len(graph.operations) - 1: Node("add", (with_it, alone), {})}
-                yield StepEdit("{a}-not-on-{b}", "{a} is left out on the part of {b}", part, words, 2)
+                yield StepEdit("{a}-not-on-{b}", "{a} is left out on the part of {b}", part, names, 2)
 
 
 def _copy(tensor: HandTensor, instead: dict[Node, Any]) -> Any:
@@ -136,8 +134,8 @@ def order_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     for place, operand in enumerate(outer.operands):
         for steps in (1, 2, 3, 4) if outer.operation == "sqrt" else (1, 2):
             for part in _moved_inwards(outer, place, operand, steps):
-                words, cost = {"a": tensor, "b": operand}, 1 if outer.operation == "sqrt" else 1 + steps
-                yield StepEdit("order-exchanged", says, {number: part}, words, cost)
+                names, cost = {"a": tensor, "b": operand}, 1 if outer.operation == "sqrt" else 1 + steps
+                yield StepEdit("order-exchanged", says, {number: part}, names, cost)
 
 
 def _moved_inwards(outer: Node, place: int, operand: HandTensor, steps: int) -> Iterator[Node]:
@@ -159,52 +157,25 @@ def _moved_inwards(outer: Node, place: int, operand: HandTensor, steps: int) -> 
 def _counted_position_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """Of n positions those where a whole kernel fits, or with the padding."""
     one = constant("kernel", 1.0)
-    length = next((name for name in ("size", "height") if {name, "padding"} <= set(graph.known)), "")
+    length = next((name for name in ("size", "height") if {name, "padding"} <= set(graph.tensors)), "")
     for label in (x for x in graph.leaves if x != "padding") if length else ():
         every = Node("add", (length, Node("add", ("padding", "padding"), {})), {})
-        words = {"it": graph.known[label], "n": graph.known[length]}
+        names = {"it": graph.tensors[label], "n": graph.tensors[length]}
         says = "{n} + 2 p, the padded positions, stand where {it} belongs"
-        yield StepEdit("padded-for-{it}", says, {label: every}, words, 2, "padded")
-    for label in graph.leaves if "kernel" in graph.known else ():
+        yield StepEdit("padded-for-{it}", says, {label: every}, names, 2, "padded")
+    for label in graph.leaves if "kernel" in graph.tensors else ():
         if (
             label in graph.earlier
-            or (label == "width" and "tokens" in graph.known)
+            or (label == "width" and "tokens" in graph.tensors)
             or label in ("kernel", "stride", "padding", "channels", "filters", "biases")
         ):
             continue
-        words = {"it": graph.known[label]}
+        names = {"it": graph.tensors[label]}
         fits = Node("add", (Node("subtract", (label, "kernel"), {}), one), {})
         says = "only the positions where a whole kernel fits are counted, {it} - k + 1"
-        yield StepEdit("{it}-without-ends", says, {label: fits}, words, 2)
-        if "padding" in graph.known and "padding" not in graph.leaves:
+        yield StepEdit("{it}-without-ends", says, {label: fits}, names, 2)
+        if "padding" in graph.tensors and "padding" not in graph.leaves:
             padded = Node("add", (label, Node("add", ("padding", "padding"), {})), {})
             yield StepEdit(
-                "{it}-padded", "the padded positions are counted too", {label: padded}, words, 2, "padded"
+                "{it}-padded", "the padded positions are counted too", {label: padded}, names, 2, "padded"
             )
-
-
-def _scaled_part_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
-    """A part of a count multiplied by another size."""
-    for label, other in graph.known.items() if tensor.node.operation == "multiply" else ():
-        if float(other.array) not in (0.0, 1.0):
-            part, words = Node("multiply", (same_node(tensor), label), {}), {"a": other, "it": tensor}
-            says = "{it} is multiplied by {a}, which does not belong there"
-            yield StepEdit("part-multiplied-by-{a}", says, {number: part}, words, 2)
-
-
-def _moved_factor_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
-    """A factor of one part of a shape at another part."""
-    parts = tensor.node.operands
-    for place, part in enumerate(parts) if tensor.node.operation == "cat" and len(parts) < 5 else ():
-        product = part.node.operands[0] if part.node.operation in ("unsqueeze", "reshape") else part
-        if product.node.operation != "multiply" or product.shape:
-            continue
-        shape = {"shape": part.shape}
-        for i, factor in enumerate(product.node.operands):
-            kept = Node("reshape", (product.node.operands[1 - i],), shape)
-            for other in (x for x in range(len(parts)) if x != place):
-                more = Node("multiply", (other, Node("reshape", (factor,), shape)), {})
-                operands = [kept if x == place else more if x == other else x for x in range(len(parts))]
-                words, whole = {"a": factor}, Node("cat", tuple(operands), tensor.node.options)
-                says = "{a} stands at another place of the shape"
-                yield StepEdit("{a}-at-another-place", says, {number: whole}, words, 2)

@@ -4,7 +4,7 @@ Every mistake is tried from the student's own earlier numbers. All that give wha
 then pairs; a slip in one entry is distinguished from a misunderstanding.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
@@ -21,10 +21,11 @@ from headwork.grading.wrong_step import Cause, WrongStep
 
 ONE_OFF = 6.5  # bits of one too many or too few, for no known reason
 MAX_PAIRS = 3  # pairs named at most
-COMMON = 1.0  # bits: rarer mistakes are not tried in pairs
+COMMON_BITS = 1.0  # bits: rarer mistakes are not tried in pairs
 
 PROJECTIONS = ("query", "key", "value")
 SLIPS = WORD_TABLES["slips"]
+Tried = list[tuple[Misconception, Array]]
 CERTAIN_SLIPS = ("rounded-too-early", "transposed", "cut-off", "misrounded")  # their numbers show them
 
 
@@ -32,21 +33,23 @@ def _slip_cause(slug: str, evidence: str = "") -> Cause:
     return Cause(slug, SLIPS[slug], evidence)
 
 
-def find_causes(case: Case, wrong: WrongStep) -> list[Cause]:
+def find_causes(case: Case, wrong: WrongStep, made_before: Collection[str] = ()) -> list[Cause]:
     """Every cause that gives the student's numbers, the likeliest first.
 
     Authored mistakes come before edits of the definition, those before slips. What may be chance comes last,
     marked as thin.
     """
-    counted = case.counts_sizes
-    authored = _authored_causes(case, wrong, strict=True) or _authored_causes(case, wrong, strict=False)
+    counted, tried = case.counts_sizes, [_mistakes_at_step(case, wrong, x) for x in wrong.starting_steps]
+    authored = _authored_causes(case, wrong, tried, strict=True) or _authored_causes(
+        case, wrong, tried, strict=False
+    )
     early = [] if authored else _early_rounding_causes(case, wrong)
     slips = early or ([] if authored else _transposed_causes(wrong)) or _slip_causes(wrong)
     if not authored and not early and slips and slips[0].slug in CERTAIN_SLIPS:
         return slips
     if slips and counted:
         slips = _one_off_causes(wrong) + slips
-    found = search(case, wrong, authored, partial(_authored_causes_anew, case, wrong))
+    found = search(case, wrong, authored, partial(_authored_causes_anew, case, wrong), made_before)
     named = [cause for cause in found if cause.doubt in ("", "doubtful")]
     others = [cause for cause in found if cause not in named]
     if early and any(cause.doubt for cause in named):
@@ -56,7 +59,7 @@ def find_causes(case: Case, wrong: WrongStep) -> list[Cause]:
         more = slips if doubted else [replace(x, doubt="thin") for x in slips if x.mistake_id and counted]
         return named + more + others
     return (
-        slips or _pair_causes(case, wrong) or search_pairs(case, wrong) or [_unknown_cause(wrong)]
+        slips or _pair_causes(case, wrong, tried) or search_pairs(case, wrong) or [_unknown_cause(wrong)]
     ) + others
 
 
@@ -66,10 +69,10 @@ def cell_text(index: Sequence[int]) -> str:
 
 
 # --- known mistakes -----------------------------------------------------------------------------------
-def _authored_causes(case: Case, wrong: WrongStep, *, strict: bool) -> list[Cause]:
+def _authored_causes(case: Case, wrong: WrongStep, tried: list[Tried], *, strict: bool) -> list[Cause]:
     causes: dict[str, Cause] = {}
-    for earlier in wrong.starting_steps if strict else wrong.starting_steps[1:]:
-        for mistake, value in _mistakes_at_step(case, wrong, earlier):
+    for earlier, mistakes in list(zip(wrong.starting_steps, tried, strict=True))[not strict :]:
+        for mistake, value in mistakes:
             slug = mistake.slug
             if case.counts_sizes and np.floor(value).all() and wrong.matches(np.floor(value)):
                 value = np.floor(value)
@@ -88,25 +91,28 @@ def _authored_causes(case: Case, wrong: WrongStep, *, strict: bool) -> list[Caus
 
 
 def _authored_causes_anew(case: Case, wrong: WrongStep) -> list[Cause]:
-    """Mistakes of a step worked out from the inputs, although the steps before it were written otherwise."""
-    mistakes = [mistake for mistake, value in _mistakes_at_step(case, wrong, {}) if wrong.matches(value)]
-    evidence = "worked out from the inputs anew, it gives your numbers"
+    """Mistakes of a step worked out from the inputs, or without the step before it, written otherwise."""
+    before = dict(list(wrong.starting_steps.written.items())[:-1])
+    tried = (found for earlier in (before, {}) for found in _mistakes_at_step(case, wrong, earlier))
+    mistakes = {mistake.slug: mistake for mistake, value in tried if wrong.matches(value)}
+    evidence = "worked out anew, without the step before it, it gives your numbers"
     return [
         Cause(m.slug, m.sentence, evidence, wrong.path, mistake_id=m.mistake_id, bits=m.bits)
-        for m in mistakes
+        for m in mistakes.values()
     ]
 
 
-def _mistakes_at_step(case: Case, wrong: WrongStep, earlier: Steps) -> Iterator[tuple[Misconception, Array]]:
+def _mistakes_at_step(case: Case, wrong: WrongStep, earlier: Steps) -> Tried:
     """The mistakes that change this step when continued from these earlier steps, with their values."""
-    right = case.run(earlier)
+    right, found = case.run(earlier), []
     for mistake in applicable(case, (path for path in right if path not in earlier)):
         try:
             value = case.edited_step(wrong.path, mistake.edit, right, earlier)
         except NotApplicable:
             continue
         if value is not None and not same_values(value, right[wrong.path], 2 * 10.0**-wrong.digits):
-            yield mistake, value
+            found.append((mistake, value))
+    return found
 
 
 def _matches_within_rounding(case: Case, wrong: WrongStep, mistake: Misconception, value: Array) -> bool:
@@ -114,7 +120,7 @@ def _matches_within_rounding(case: Case, wrong: WrongStep, mistake: Misconceptio
     largest = max((float(np.max(sizes, initial=0)) for sizes in wrong.half_units.values()), default=0.0)
     if largest == 0 or not wrong.matches(value, NEAR * largest * (1 + np.abs(value))):
         return False
-    error = case.propagated_error(wrong.starting_steps[1], wrong.half_units, wrong.path, [mistake.edit])
+    error = case.propagated_error(wrong.starting_steps.written, wrong.half_units, wrong.path, [mistake.edit])
     return wrong.matches(value, error)
 
 
@@ -126,11 +132,11 @@ def _evidence(case: Case, mistake: Misconception, wrong: WrongStep, earlier: Ste
     return wrong.evidence_text
 
 
-def _pair_causes(case: Case, wrong: WrongStep) -> list[Cause]:
+def _pair_causes(case: Case, wrong: WrongStep, tried: list[Tried]) -> list[Cause]:
     """Two mistakes at once."""
     causes: dict[frozenset[str], Cause] = {}
-    for earlier in wrong.starting_steps:
-        singles = [mistake for mistake, _ in _mistakes_at_step(case, wrong, earlier) if mistake.bits < COMMON]
+    for earlier, mistakes in zip(wrong.starting_steps, tried, strict=True):
+        singles = [mistake for mistake, _ in mistakes if mistake.bits < COMMON_BITS]
         for first, second in permutations(singles, 2):
             pair = frozenset((first.slug, second.slug))
             steps = None if pair in causes else run_with_mistakes(case, first, second, replacing=earlier)
@@ -143,7 +149,7 @@ def _pair_causes(case: Case, wrong: WrongStep) -> list[Cause]:
 # --- rounding -----------------------------------------------------------------------------------------
 def _round_steps(digits: int) -> Edit:
     """Every step rounded before it is used."""
-    return Edit(steps={"*": lambda run: np.round(run.current, digits)})
+    return Edit(change_steps={"*": lambda run: np.round(run.current, digits)})
 
 
 def _round_exponentials(digits: int) -> Edit:
@@ -155,7 +161,7 @@ def _round_exponentials(digits: int) -> Edit:
             return run.current
         return normalise(np.round(exponentials, digits))
 
-    return Edit(steps={"weights": weights})
+    return Edit(change_steps={"weights": weights})
 
 
 def rounding_digits(
@@ -189,7 +195,9 @@ def _slip_causes(wrong: WrongStep) -> list[Cause]:
     if entries.shape != wrong.reference.shape:
         return []
     slugs = [_slip_slug(wrong, index) for index in positions]
-    if not positions or (len(positions) > 1 and ("slip" in slugs or len(set(slugs)) > 1)):
+    once = len({(entries.values[x], round(float(wrong.reference[x]), 9)) for x in positions}) == 1
+    copied = once and 2 * len(positions) <= entries.values.size  # one number, wherever it stands
+    if not positions or (len(positions) > 1 and (len(set(slugs)) > 1 or ("slip" in slugs and not copied))):
         return []
     if entries.values.size == 1:
         return [_slip_cause(slugs[0])]

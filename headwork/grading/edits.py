@@ -23,7 +23,7 @@ from headwork.grading.slice_edits import (
     result_slice_edits,
 )
 from headwork.grading.sliding_edits import border_edits, kernel_part_edits
-from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, same_node, transposed
+from headwork.grading.step_graph import SLID, Changes, StepEdit, StepGraph, constant, same_node, transposed
 from headwork.grading.weight_edits import weight_edits
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
@@ -32,22 +32,23 @@ Options = Mapping[str, Any]
 TABLE: dict[str, list[dict[str, Any]]] = load_package_toml(__file__, "edits.toml")
 ALONG = ("amax", "sum", "softmax", "cumsum", "unsqueeze")  # operations that need more than one number
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
+TOLERANCE = 1e-6  # smaller numbers stand in no formula
 MOST_PLACES = 4  # of one edit, of which two are tried at once
 # What is done to the numbers of a formula, too.
-COMMON = ("term left out", "factor left out", "division left out", "subtracted")
+COMMON_TO_CONSTANTS = ("term left out", "factor left out", "division left out", "subtracted")
 
 
 def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     """Every small edit of a step, each as data. The order is that of likelihood only within a cost."""
-    made = list(_edits(graph))
-    yield from made
-    yield from _edits_at_two_places(made)
+    single_edits = list(_edits(graph))
+    yield from single_edits
+    yield from _edits_at_two_places(single_edits)
 
 
-def _edits_at_two_places(made: list[StepEdit]) -> Iterator[StepEdit]:
+def _edits_at_two_places(single_edits: list[StepEdit]) -> Iterator[StepEdit]:
     """One edit made at two places: neither matrix applied, both transposed."""
     alike: dict[tuple[str, str], list[StepEdit]] = {}
-    for edit in made:
+    for edit in single_edits:
         if not edit.options and (edit.cost < 2 or edit.mistake_id in ("off by one", "reversed")):
             alike.setdefault((edit.cause, edit.says), []).append(edit)
     for edits in alike.values():
@@ -56,32 +57,32 @@ def _edits_at_two_places(made: list[StepEdit]) -> Iterator[StepEdit]:
                 yield two_edits(first, second)._replace(cost=first.cost + 1, mistake_id=first.mistake_id)
 
 
-def two_edits(first: StepEdit, second: StepEdit) -> StepEdit:
+def two_edits(edit: StepEdit, added: StepEdit) -> StepEdit:
     """Two edits as one; the words of the second have names of their own."""
 
     def renamed(text: str) -> str:
-        for key in second.words:
+        for key in added.placeholders:
             text = text.replace(f"{{{key}}}", f"{{second_{key}}}")
         return text
 
-    words = {**first.words, **{f"second_{key}": value for key, value in second.words.items()}}
-    cause, says = f"{first.cause} + {renamed(second.cause)}", f"{first.says}; and {renamed(second.says)}"
-    return StepEdit(cause, says, {**first.changes, **second.changes}, words, 4)
+    names = {**edit.placeholders, **{f"second_{key}": value for key, value in added.placeholders.items()}}
+    cause, says = f"{edit.cause} + {renamed(added.cause)}", f"{edit.says}; and {renamed(added.says)}"
+    return StepEdit(cause, says, {**edit.changes, **added.changes}, names, 4)
 
 
 def _edits(graph: StepGraph) -> Iterator[StepEdit]:
-    made = [list(_operation_edits(graph, number)) for number in range(len(graph.operations))]
-    yield from in_every_branch([made[number] for number in group] for group in graph.branches)
-    single = {number for group in graph.branches for number in group}
-    for number, edits in enumerate(made):
-        yield from (_rarer(edit) for edit in edits) if number in single else edits
+    edit_lists = [list(_operation_edits(graph, number)) for number in range(len(graph.operations))]
+    yield from in_every_branch([edit_lists[number] for number in group] for group in graph.branches)
+    in_branches = {number for group in graph.branches for number in group}
+    for number, edits in enumerate(edit_lists):
+        yield from (x._replace(cost=min(x.cost + 1, 3)) for x in edits) if number in in_branches else edits
     yield from other_operand_edits(graph)
     yield from _extra_operation_edits(graph)
     yield from _scale_edits(graph)
-    made = [[*_operand_edits(graph, label), *operand_slice_edits(graph, label)] for label in graph.leaves]
+    edit_lists = [[*_operand_edits(graph, x), *operand_slice_edits(graph, x)] for x in graph.leaves]
     places = {label: place for place, label in enumerate(graph.leaves)}
-    yield from in_every_branch([made[places[label]] for label in group] for group in graph.namesakes)
-    for edits in made:
+    yield from in_every_branch([edit_lists[places[label]] for label in group] for group in graph.namesakes)
+    for edits in edit_lists:
         yield from edits
     yield from result_slice_edits(graph)
     yield from left_out_term_edits(len(graph.operations) - 1, graph.result)
@@ -94,19 +95,19 @@ def _edits(graph: StepGraph) -> Iterator[StepEdit]:
 
 def _operation_edits(graph: StepGraph, number: int) -> Iterator[StepEdit]:
     tensor = graph.operations[number]
+    if any(0 < np.abs(operand.array).max(initial=0) < TOLERANCE for operand in tensor.node.operands):
+        return  # that is against rounding, and no part of the formula
     yield from position_edits(number, tensor, heads="heads" in graph.case.options)
-    yield from _table_edits(number, tensor, TABLE.get(tensor.node.operation, []))
+    windows = any(name in graph.tensors for name in SLID) and "matrix" not in graph.tensors
+    table = _table_edits(number, tensor, TABLE.get(tensor.node.operation, []))
+    yield from (edit for edit in table if not windows or edit.mistake_id != "transposed")
     yield from _table_edits(number, tensor, TABLE["part" if tensor is not graph.result else "result"])
     yield from _constant_edits(graph, number, tensor)
     yield from part_edits(graph, number, tensor)
-    yield from order_edits(number, tensor)
+    yield from () if windows else order_edits(number, tensor)
     yield from _chain_edits(graph, number, tensor)
     yield from weight_edits(graph, number, tensor)
     yield from concatenation_edits(number, tensor)
-
-
-def _rarer(edit: StepEdit) -> StepEdit:
-    return edit._replace(cost=min(edit.cost + 1, 3))
 
 
 def in_every_branch(groups: Iterable[list[list[StepEdit]]]) -> Iterator[StepEdit]:
@@ -145,10 +146,10 @@ def _unpacked_rows(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, Any, 
 
 def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) -> Iterator[StepEdit]:
     operands, node = tensor.node.operands, tensor.node
-    words = {"a": operands[0], "b": operands[-1], "it": tensor}
-    first = operands[0].array
-    count = first.size / max(tensor.array.size, 1) if node.operation == "sum" else (first.shape or (1,))[-1]
-    sizes = {"n": float(count), "rows": float((1, 1, *first.shape)[-2])}
+    names = {"a": operands[0], "b": operands[-1], "it": tensor}
+    left = operands[0].array
+    count = left.size / max(tensor.array.size, 1) if node.operation == "sum" else (left.shape or (1,))[-1]
+    sizes = {"n": float(count), "rows": float((1, 1, *left.shape)[-2])}
     labels = [operand.label for operand in operands]
     compares = operands[-1].node.operation == "transpose"
     parts = {"it": same_node(tensor), **(_products(operands) if node.operation == "matmul" else {})}
@@ -158,9 +159,9 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
     if node.operation == "multiply" and any(x.label and is_switch(x) for x in operands):
         return  # with biases or without: nobody takes that for a factor
     for cause, says, instead, cost, mistake_id in _unpacked_rows(rows):
-        if first.size == tensor.array.size == 1 and ("with-itself" in cause or _uses(instead, ALONG)):
+        if left.size == tensor.array.size == 1 and ("with-itself" in cause or _uses(instead, ALONG)):
             continue  # a single number is not taken for another matrix, nor for a row
-        if (first.size == count and "everything" in cause) or (compares and cause.endswith("-alone")):
+        if (left.size == count and "everything" in cause) or (compares and cause.endswith("-alone")):
             continue  # all of a vector is its sum; of weights the largest counts alone, not of queries
         if "-for-{" in cause and all(labels):
             mistake_id = swap_id(*labels)
@@ -168,12 +169,12 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
             mistake_id = "doubled"
         if cause == "added-for-multiplied" and sizes_of(operands) == [0.0]:
             cost += 1
-        if counted and mistake_id not in COMMON:
+        if counted and mistake_id not in COMMON_TO_CONSTANTS:
             cost += 1
-        if not first.shape and _uses(instead, ("sqrt",)):
+        if not left.shape and _uses(instead, ("sqrt",)):
             cost += 2
         part = build_node(instead, parts, node.options, sizes)
-        yield StepEdit(cause, says, {number: part}, words, cost, mistake_id)
+        yield StepEdit(cause, says, {number: part}, names, cost, mistake_id)
 
 
 def sizes_of(operands: Sequence[HandTensor]) -> list[float]:
@@ -198,17 +199,17 @@ def _uses(instead: Any, names: tuple[str, ...]) -> bool:
 
 
 def _operand_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
-    words = {"it": graph.known[label]}
+    names = {"it": graph.tensors[label]}
     counted = label == "places" or graph.case.counts_sizes
     for cause, says, instead, cost, mistake_id in _unpacked_rows(TABLE["operand"]):
         part = build_node(instead, {"it": label}, {}, {})
         cost += mistake_id == "off by one" and not counted
-        yield StepEdit(cause, says, {label: part}, words, cost, mistake_id)
+        yield StepEdit(cause, says, {label: part}, names, cost, mistake_id)
 
 
 def _constant_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """Another number in place of a constant of the formula: one more or less, twice, half, a size."""
-    sizes = {float(size) for value in graph.known.values() for size in value.shape if size > 1}
+    sizes = {float(size) for value in graph.tensors.values() for size in value.shape if size > 1}
     for place, operand in enumerate(tensor.node.operands):
         if operand.label or operand.node.operands:
             continue
@@ -220,18 +221,18 @@ def _constant_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterat
                 yield StepEdit("counted-one-off", says, {number: part}, {}, 2, "off by one")
             continue
         value = float(operand.array.flat[0])
-        for label, known in graph.known.items() if not tensor.shape else ():
-            part, words = with_operand(tensor, place, label), {"a": known, "b": operand}
+        for label, known in graph.tensors.items() if not tensor.shape else ():
+            part, names = with_operand(tensor, place, label), {"a": known, "b": operand}
             if not known.shape and not is_switch(known) and float(known.array) != value:
-                yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, 2)
+                yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, names, 2)
         near = {value - 1, value + 1, value * 2, value / 2, value**2, -value}
         for other in sorted((near | sizes | {1.0, 10000.0}) - {value}):
             part = with_operand(tensor, place, constant(place, other))
-            words = {"a": HandTensor(np.array(other)), "b": operand}
+            names = {"a": HandTensor(np.array(other)), "b": operand}
             near_by = other in (*sizes, value - 1, value + 1, 10000.0)
             cost, doubled = 1.8 if not tensor.shape else 2 if near_by else 3, other == 2 * value
             says, mistake_id = "{a} stands where {b} belongs", "doubled" if doubled else ""
-            yield StepEdit("{a}-for-{b}", says, {number: part}, words, cost, mistake_id)
+            yield StepEdit("{a}-for-{b}", says, {number: part}, names, cost, mistake_id)
 
 
 def _chain_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -246,28 +247,23 @@ def _chain_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[
         says, part = "the terms are multiplied; they must be added", _joined("multiply", items)
         yield StepEdit("multiplied-for-added", says, {number: part}, {}, 1)
     for i, j in combinations(range(len(items)), 2):
-        rest: list[Any] = [item for place, item in enumerate(items) if place not in (i, j)]
-        words = {"a": items[i], "b": items[j]}
+        other_items: list[Any] = [item for place, item in enumerate(items) if place not in (i, j)]
+        names = {"a": items[i], "b": items[j]}
         if name == "multiply" and items[i].label and items[i].label == items[j].label:
             double = Node("multiply", (items[i], constant(items[i], 2.0)), {})
-            says, part = "{a} is doubled; it must be squared", _joined(name, [*rest, double])
-            yield StepEdit("doubled-for-squared", says, {number: part}, words, 1)
-            for shift, word in ((1.0, "with itself"), (-1.0, "without itself")):
-                other = Node("add", (items[i], constant(items[i], shift)), {})
-                half = Node("divide", (Node("multiply", (items[i], other), {}), constant(items[i], 2.0)), {})
-                says = f"each pair is counted once, {word}: {{a}} ({{a}} {'+' if shift > 0 else '-'} 1)/2"
-                yield StepEdit("pairs-counted-once", says, {number: _joined(name, [*rest, half])}, words, 2)
-        if rest and name == "add":
+            says, part = "{a} is doubled; it must be squared", _joined(name, [*other_items, double])
+            yield StepEdit("doubled-for-squared", says, {number: part}, names, 1)
+        if other_items and name == "add":
             says = "{a} and {b} are multiplied; they must be added"
-            part = _joined(name, [*rest, Node("multiply", (items[i], items[j]), {})])
-            yield StepEdit("multiplied-for-added", says, {number: part}, words, 2)
+            part = _joined(name, [*other_items, Node("multiply", (items[i], items[j]), {})])
+            yield StepEdit("multiplied-for-added", says, {number: part}, names, 2)
     for i, item in enumerate(items) if len(items) > 2 and name == "multiply" else ():
         part = Node("add", (_joined(name, items[:i] + items[i + 1 :]), item), {})
         says = "{a} is added; it must be multiplied"
         yield StepEdit("added-for-multiplied", says, {number: part}, {"a": item}, 2)
-    for label, known in graph.known.items() if tensor is not graph.result and not tensor.shape else ():
-        words = {"a": known, "b": tensor}
-        yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: label}, words, 2)
+    for label, known in graph.tensors.items() if tensor is not graph.result and not tensor.shape else ():
+        names = {"a": known, "b": tensor}
+        yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: label}, names, 2)
 
 
 def _chain(tensor: HandTensor, name: str) -> Iterator[HandTensor]:
@@ -288,11 +284,11 @@ def _scale_edits(graph: StepGraph) -> Iterator[StepEdit]:
     scales = {
         name: float(value)
         for name, value in graph.case.options.items()
-        if isinstance(value, (int, float)) and name not in graph.known
+        if isinstance(value, (int, float)) and name not in graph.tensors
     }
-    sizes = {float(size): str(size) for x in graph.known.values() for size in x.shape[-2:] if size > 1}
-    taps = next((x.shape for label, x in graph.known.items() if "kernel" in label and x.shape), ())
-    if "image" in graph.known and taps:
+    sizes = {float(size): str(size) for x in graph.tensors.values() for size in x.shape[-2:] if size > 1}
+    taps = next((x.shape for label, x in graph.tensors.items() if "kernel" in label and x.shape), ())
+    if "image" in graph.tensors and taps:
         sizes |= {float(taps[-1] ** 2): f"{taps[-1] ** 2}, the number of taps", taps[-1] * 1.0: f"{taps[-1]}"}
     elif taps:
         sizes |= {float(taps[-1]): f"{taps[-1]}, the number of taps"}
@@ -307,8 +303,8 @@ def _scale_edits(graph: StepGraph) -> Iterator[StepEdit]:
         inside = tensor.node.operation == "softmax"
         for text, value in scales.items() if not inside else list(scales.items())[:-2]:
             for name, cause in (("multiply", "multiplied-by-{a}"), ("divide", "divided-by-{a}")):
-                it: Any = 0 if inside else same_node(tensor)
-                part = Node(name, (it, constant(it, value)), {})
+                node: Any = 0 if inside else same_node(tensor)
+                part = Node(name, (node, constant(node, value)), {})
                 part = Node("softmax", (part,), tensor.node.options) if inside else part
                 what = "what the softmax is taken of" if inside else "the result"
                 says = f"{what} is {cause[:-4].replace('-', ' ')} {{a}}, which does not belong there"
@@ -320,7 +316,7 @@ def _scale_edits(graph: StepGraph) -> Iterator[StepEdit]:
 def _extra_operation_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """Another input or step taken for the result, or added to it, multiplied with it, and so on."""
     number, result = len(graph.operations) - 1, graph.result
-    it = same_node(result)
+    node = same_node(result)
     for label, tensor in graph.later.items():
         if tensor.shape == result.shape:
             says = "{a} is given, which comes later"
@@ -329,55 +325,64 @@ def _extra_operation_edits(graph: StepGraph) -> Iterator[StepEdit]:
             yield StepEdit("{a}-given", says, {number: tensor}, {"a": tensor}, cost, mistake_id)
     for inner in graph.operations[:-1]:
         if inner.shape == result.shape:
-            twice: Changes = {number: Node("add", (it, inner), {})}
+            twice: Changes = {number: Node("add", (node, inner), {})}
             yield StepEdit("{a}-added", "{a} is added once more", twice, {"a": inner}, 3)
-    for label, tensor in graph.known.items():
+    for label, tensor in graph.tensors.items():
         if is_switch(tensor):
             continue
-        words = {"a": tensor}
-        if tensor.shape == result.shape and len(tensor.shape) > 1:
-            taken = Node("softmax", (label,), {"axis": -1})
-            yield StepEdit("softmax-of-{a}", "the softmax of {a} is given", {number: taken}, words, 2)
+        names = {"a": tensor}
         if tensor.shape == result.shape:
             says, mistake_id = "{a} is given as the result", f"given {swap_id(label, graph.path)}"
-            yield StepEdit("{a}-given", says, {number: label}, words, 2, mistake_id)
+            yield StepEdit("{a}-given", says, {number: label}, names, 2, mistake_id)
         elif tensor.shape[::-1] == result.shape:
             says = "the transpose of {a} is given as the result"
-            yield StepEdit("{a}-given", says, {number: transposed(label)}, words, 3)
-        for name, cause, says in (row.values() for row in TABLE["extra"]):
+            yield StepEdit("{a}-given", says, {number: transposed(label)}, names, 3)
+        for row in TABLE["extra"]:
+            name, mistake_id = row["operation"], f"{row['operation']} {label.rpartition('/')[2]}"
             # nobody multiplies two matrices entry by entry without need
             scaled = name in ("multiply", "divide") and not graph.case.counts_sizes
             cost = 3 if (scaled and tensor.shape == result.shape) or label == "padding" else 2
-            part = Node(name, (it, label), {})
-            yield StepEdit(cause, says, {number: part}, words, cost, f"{name} {label.rpartition('/')[2]}")
+            part = Node(name, (node, label), {})
+            yield StepEdit(row["slug"], row["says"], {number: part}, names, cost, mistake_id)
         if tensor.array.ndim == 1 < tensor.array.size and result.array.size == 1:
             says, last = "the last number of {a} is added, which does not belong there", slice(-1, None)
             part = Node("getitem", (label,), {"key": last})
-            yield StepEdit("last-of-{a}-added", says, {number: Node("add", (it, part), {})}, words, 2)
+            yield StepEdit("last-of-{a}-added", says, {number: Node("add", (node, part), {})}, names, 2)
             says = "the result is subtracted from the last number of {a}: it is one step too early"
-            yield StepEdit("one-step-early", says, {number: Node("subtract", (part, it), {})}, words, 2)
-        applied = Node("matmul", (it, transposed(label)), {})
-        yield StepEdit(cause, says, {number: applied}, words, 2)
+            yield StepEdit("one-step-early", says, {number: Node("subtract", (part, node), {})}, names, 2)
+        applied, says = Node("matmul", (node, transposed(label)), {}), TABLE["extra"][-1]["says"]
+        yield StepEdit("{a}-applied-too", says, {number: applied}, names, 2)
 
 
 def _option_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """Another stride, padding, number of heads, activation: the mechanism is run again."""
     for name, value in graph.case.options.items():
-        if name in graph.known or name == "convention":
+        if name in graph.tensors or name == "convention":
             continue
-        words = {"a": name.replace("_", " "), "b": str(value)}
+        names = {"a": name.replace("_", " "), "b": str(value)}
         if isinstance(value, int):
             least = 1 if name in ("stride", "groups", "heads") else 0
             near = {least, value - 1, value + 1, 2 * value}
-            if name in ("stride", "padding") and "kernel" in graph.known:
-                taps = graph.known["kernel"].shape[-1]
+            if name in ("stride", "padding") and "kernel" in graph.tensors:
+                taps = graph.tensors["kernel"].shape[-1]
                 near |= {taps, taps - 1, taps // 2} - ({taps} if name == "padding" else {taps - 1})
-            for other in sorted(near - {value}):
-                left_out = value > least and other == least
-                cause = "{a}-left-out" if left_out else f"{{a}}-{other}-for-{{b}}"
-                says = "the {a} is left out" if left_out else f"the {{a}} is taken as {other}; it is {{b}}"
-                if other >= least:
-                    yield StepEdit(cause, says, {}, words, 1 if left_out else 2, name, {name: other})
-                if name == "stride" and other == 1:
+            for wrong in sorted(near - {value}):
+                left_out = value > least and wrong == least
+                cause = "{a}-left-out" if left_out else f"{{a}}-{wrong}-for-{{b}}"
+                says = "the {a} is left out" if left_out else f"the {{a}} is taken as {wrong}; it is {{b}}"
+                if wrong >= least:
+                    yield StepEdit(cause, says, {}, names, 1 if left_out else 2, name, {name: wrong})
+                if name == "stride" and wrong == 1:
                     says = "the stride is left out, and only as many outputs given as with it"
-                    yield StepEdit("stride-left-out", says, {-1: 0}, words, 2, name, {name: other})
+                    cut = tuple(map(slice, graph.result.shape))
+                    yield StepEdit("stride-left-out", says, {-1: cut}, names, 2, name, {name: wrong})
+                if name == "stride" and wrong == 1 and "image" in graph.tensors:
+                    way, end = slice(None, None, value), slice(None)
+                    for where, keys in (
+                        ("downwards", (way, cut[-1])),
+                        ("to the right", (cut[-2], way)),
+                        ("downwards", (way, end)),
+                        ("to the right", (end, way)),
+                    ):
+                        says, key = f"the stride is taken only {where}; the other way it is 1", (..., *keys)
+                        yield StepEdit("stride-one-way", says, {-1: key}, names, 2, name, {name: wrong})

@@ -26,7 +26,7 @@ MAX_CELLS = 12
 GOOD = {"correct": True, "incorrect": False, "unreadable": False}
 MORE = ("which entries differ", "what kind of mistake it is", "the correct step")  # what a level adds
 INDEX = re.compile(r"\[(\d+(?:, ?\d+)+)\]")
-Hint = tuple[str, str]  # a label and a sentence
+HintLine = tuple[str, str]  # a label and a sentence
 
 
 def feedback(mark: Mark, hint: int = 2, style: Style = PLAIN) -> str:
@@ -70,17 +70,17 @@ def _card(mark: Mark, step: StepMark, hint: int) -> VerdictCard:
 
 def next_step(mark: Mark, hint: int, command: str = "") -> str:
     """What to do next."""
-    first, exercise = mark.first_wrong, mark.exercise
-    if first is None:
+    step, exercise = mark.first_wrong, mark.exercise
+    if step is None:
         another = f"headwork practice new {exercise.kind} --seed {(exercise.seed or 0) + 1} --out another/"
         return f"All correct. Other numbers: {another}" if command and exercise.origin else "All correct."
-    if first.state in ("missing", "unreadable"):
-        as_numbers = "" if first.state == "missing" else " as numbers: 1/2 0.25, a new line for a new row"
-        return f"Next: fill in {first.path}{as_numbers}."
-    after = any(step.remark.startswith("follows from your own") for step in mark.steps)
+    if step.state in ("missing", "unreadable"):
+        as_numbers = "" if step.state == "missing" else " as numbers: 1/2 0.25, a new line for a new row"
+        return f"Next: fill in {step.path}{as_numbers}."
+    after = any(x.remark.startswith("follows from your own") for x in mark.steps)
     follows = " What follows from it was marked from your own numbers." if after else ""
     asked = f" {command} --hint {hint + 1} says {MORE[hint]}." if command and hint < exercise.hints else ""
-    return f"Next: work out {first.path} again.{follows}{asked}"
+    return f"Next: work out {step.path} again.{follows}{asked}"
 
 
 # --- the student's own numbers ------------------------------------------------------------------------
@@ -134,15 +134,15 @@ def _cell_text(value: Value | None, cell: Sequence[int]) -> str:
 
 
 # --- hints --------------------------------------------------------------------------------------------
-def hints(mark: Mark, step: StepMark, hint: int, where: bool = True) -> Iterator[Hint]:
+def hints(mark: Mark, step: StepMark, hint_level: int, where: bool = True) -> Iterator[HintLine]:
     """The hints about a step that is not right, up to a level, each under its label."""
     value = _sheet_value(mark, step)
-    if hint >= 1 and where and step.wrong_cells and len(step.wrong_cells[0]):
+    if hint_level >= 1 and where and step.wrong_cells and len(step.wrong_cells[0]):
         order = mark.exercise.trace.steps[step.path].order
         fits = len(order) == len(step.wrong_cells[0])
         cells = [_cell_text(value, [c[axis] for axis in order] if fits else c) for c in step.wrong_cells]
         yield "where", f"{', '.join(cells[:MAX_CELLS])}{' and more' if len(cells) > MAX_CELLS else ''}"
-    if hint >= 2 and step.causes:
+    if hint_level >= 2 and step.causes:
         causes = named_causes(step.causes)
         sentences = [_as_shown(cause.sentence, value) for cause in causes]
         either = ", or ".join(sentences)
@@ -150,7 +150,7 @@ def hints(mark: Mark, step: StepMark, hint: int, where: bool = True) -> Iterator
         shown = dict.fromkeys(_as_shown(cause.evidence, value) for cause in causes if cause.evidence)
         if shown:
             yield "what shows it", "; ".join(shown)
-    if hint >= 3 and step.expected is not None:
+    if hint_level >= 3 and step.expected is not None:
         yield "from your own earlier numbers it is", _expected_text(mark, step, value)
         if arithmetic := _arithmetic_text(mark, step):
             yield "for example", _as_shown(arithmetic, value, " ")
@@ -191,7 +191,7 @@ def _arithmetic_text(mark: Mark, step: StepMark) -> str:
     if not step.wrong_cells or mark.exercise.tokens_as != "rows" or mark.exercise.is_challenge:
         return ""
     asked = list(mark.exercise.asked)
-    before = {path: mark.own[path] for path in asked[: asked.index(step.path)] if path in mark.own}
+    before = {path: x for path, x in mark.own_values.items() if path in asked[: asked.index(step.path)]}
     try:
         trace = mark.exercise.solve(exact=False, replacing=before or None)
         fits = len(step.wrong_cells[0]) == len(trace[step.path].shape)
@@ -217,7 +217,7 @@ def _step_data(step: StepMark, hint: int) -> dict[str, Any]:
     causes = [
         {
             "step": step.path,
-            "edit": cause.edit,
+            "edit": cause.edit_slug,
             "operands": list(cause.operands),
             "cause": cause.slug,
             "sentence": cause.sentence,

@@ -22,14 +22,14 @@ from headwork.grading.answers import (
     Entries,
     as_counts,
     mismatches,
-    one_unit_off,
+    one_unit_tolerance,
     read_entries,
     tolerance,
 )
 from headwork.grading.challenges import grade_challenge
 from headwork.grading.diagnosis import find_causes, rounding_digits
 from headwork.grading.marks import Mark, StepMark, count_once, keep_agreeing_causes
-from headwork.grading.wrong_step import Cause, WrongStep
+from headwork.grading.wrong_step import Cause, StartingSteps, WrongStep
 from headwork.readings.assembling import token_axis
 from headwork.readings.trace import TraceValue
 
@@ -56,8 +56,8 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
     marker = Marker(exercise, answers, tokens_as or exercise.tokens_as)
     steps = marker.mark_all()
     narrowed = [marker.narrow_causes(step, steps) for step in steps]
-    own = {path: value for path, value in marker.own.items() if value.shape == exercise.solution[path].shape}
-    return Mark(exercise, tuple(count_once(keep_agreeing_causes(narrowed))), own, marker.entries)
+    values = {path: x for path, x in marker.own_steps.items() if x.shape == exercise.solution[path].shape}
+    return Mark(exercise, tuple(count_once(keep_agreeing_causes(narrowed))), values, marker.entries)
 
 
 class Marker:
@@ -66,15 +66,15 @@ class Marker:
     def __init__(self, exercise: Exercise, answers: Mapping[str, str], tokens_as: str) -> None:
         self.exercise, self.case, self.solution = exercise, exercise.case, exercise.solution
         self.answers, self.tokens_as, self.digits = answers, tokens_as, exercise.digits
-        self.own: Steps = {}  # every step as written
+        self.own_steps: Steps = {}  # every step as written
         self.precise: Steps = {}  # the wrong ones as written, the right ones in full precision
         self.any_wrong = False
         self.unexplained: list[str] = []  # the wrong steps whose cause is not known, and those of zeros
         self.mistake_ids: dict[str, set[str]] = {}  # of the wrong steps
-        self.needs_no_work: set[str] = set()
+        self.made_before, self.needs_no_work = set[str](), set[str]()  # edits by mistake_id, and steps
         self.half_units: Steps = {}  # how far each entry may be from the number that was meant
         self.entries: dict[str, Entries] = {}
-        self.starting_steps: dict[str, tuple[Steps, Steps]] = {}
+        self.starting_steps: dict[str, StartingSteps] = {}
 
     def mark_all(self) -> list[StepMark]:
         """Every asked step by itself, with all causes that give its numbers, the thin ones too."""
@@ -82,12 +82,12 @@ class Marker:
 
     def mark(self, path: str, max_points: float) -> StepMark:
         try:
-            expected = self.case.run(self.own)[path]
+            expected = self.case.run(self.own_steps)[path]
         except NotApplicable:  # nothing follows from infinity, where whole numbers are counted
-            self.own, self.precise, expected = {}, {}, self.solution[path]
+            self.own_steps, self.precise, expected = {}, {}, self.solution[path]
         if expected.ndim != self.solution[path].ndim:  # from a step of another shape, it has lost an axis
             expected = self.solution[path]
-        self.starting_steps[path] = (dict(self.precise), dict(self.own))
+        self.starting_steps[path] = StartingSteps(dict(self.precise), dict(self.own_steps))
         try:
             readings = self._read(path, expected.shape)
             if readings and readings[0].shape != expected.shape:  # it may be the key's all the same
@@ -120,13 +120,13 @@ class Marker:
 
     def _can_follow(self, path: str, value: Array) -> bool:
         """Whether later steps can be worked out from numbers of another shape, of as many axes."""
-        own = {**self.own, path: value}
+        own = {**self.own_steps, path: value}
         steps = self.case.run(own) if value.ndim == self.solution[path].ndim else {}
         return any(steps[path].shape != self.solution[path].shape for path in steps if path not in own)
 
     def _continue_from(self, path: str, entries: Entries, values: Array, *, right: bool) -> None:
         """Later steps follow from these numbers."""
-        self.own[path], self.precise[path] = values, self._unrounded(path, entries) if right else values
+        self.own_steps[path], self.precise[path] = values, self._unrounded(path, entries) if right else values
         self.any_wrong |= not right
         # The rounding of a number of the key is known; any other may be anything that rounds to it.
         rounded = np.where(entries.half_unit > 0, entries.finest, 0.0)
@@ -152,20 +152,20 @@ class Marker:
 
     def _unrounded(self, path: str, entries: Entries) -> Array:
         """A right step before it was rounded."""
-        for value in (self.solution[path], self.case.run(self.starting_steps[path][0])[path]):
-            if self._near(entries, value) or self._near(entries, value, off=True):
+        for value in (self.solution[path], self.case.run(self.starting_steps[path].precise)[path]):
+            if self._near(entries, value) or self._near(entries, value, one_unit=True):
                 return value
         return entries.values
 
     # --- is it right? ---------------------------------------------------------------------------
 
-    def _near(self, entries: Entries, value: Array, slack: Any = 0.0, *, off: bool = False) -> bool:
-        """Whether the entries are the value to the digits written, or (``off``) to one unit of the last."""
+    def _near(self, entries: Entries, value: Array, slack: Any = 0.0, *, one_unit: bool = False) -> bool:
+        """Whether the entries are the value to the digits written, or to one unit of the last."""
         if entries.shape != value.shape:
             return False
         allowed = tolerance(entries, self.digits)
-        if off:
-            allowed = np.maximum(allowed, one_unit_off(entries, value, self.digits))
+        if one_unit:
+            allowed = np.maximum(allowed, one_unit_tolerance(entries, value, self.digits))
         off_by = mismatches(entries, value, allowed + slack)
         if self.exercise.is_counting and not self.exercise.asks_approximately:
             off_by |= (value == np.round(value)) & (entries.values != np.round(entries.values))
@@ -185,7 +185,7 @@ class Marker:
                 remark = "; ".join(part for part in (convention, reason) if part)
                 return self._award(path, max_points, remark, early), read
         for remark, value in self._other_forms(path):
-            if self._near(entries, value) or self._near(entries, value, off=True):
+            if self._near(entries, value) or self._near(entries, value, one_unit=True):
                 asked = replace(entries, values=self.case.run(self.precise)[path])
                 return StepMark(path, "right", max_points, max_points, remark), asked
         return None
@@ -194,36 +194,34 @@ class Marker:
         """None if it is not right; else whether it was rounded too early, and a remark."""
         remark = f"follows from your {'own' if self.any_wrong else 'rounded'} numbers"
         for off in (False, True):
-            if self._near(entries, self.solution[path], off=off):
+            if self._near(entries, self.solution[path], one_unit=off):
                 asked = np.full(entries.shape, (1.5 if off else 0.5) * 10.0**-self.digits)
                 short = (entries.decimal_places < self.digits) & (entries.significant < self.digits)
                 early = bool((short & mismatches(entries, self.solution[path], asked)).any())
                 few = f"{self.digits} digits are asked for" if early else ""
                 return early, "; ".join(part for part in (few, LAST_DIGIT if off else "") if part)
-        expected = self.case.run(self.own)[path]
+        expected = self.case.run(self.own_steps)[path]
         precise = self.case.run(self.precise)[path]
         for off in (False, True):
-            if self.any_wrong and self._near(entries, precise, off=off):
+            if self.any_wrong and self._near(entries, precise, one_unit=off):
                 return self._followed(path, False, remark)
-            if self._near(entries, expected, off=off):
+            if self._near(entries, expected, one_unit=off):
                 return self._followed(path, not self.any_wrong, remark)
-        error = self.case.propagated_error(self.own, self.half_units, path)
-        if self._near(entries, expected, error) or self._near(entries, expected, error, off=True):
+        error = self.case.propagated_error(self.own_steps, self.half_units, path)
+        if self._near(entries, expected, error) or self._near(entries, expected, error, one_unit=True):
             return self._followed(path, not self.any_wrong, remark)
         if self.exercise.is_counting and not self.any_wrong:
             return None
         tried = range(self.digits, (self.digits + 1) // 2 - 1, -1)
         count = rounding_digits(self.case, path, entries, self.digits, self.precise, tried)
-        return (
-            None
-            if count is None
-            else self._followed(path, True, f"follows from numbers rounded to {count} digits")
-        )
+        if count is None:
+            return None
+        return self._followed(path, True, f"follows from numbers rounded to {count} digits")
 
     def _followed(self, path: str, early: bool, remark: str) -> tuple[bool, str] | None:
-        """The verdict on what follows from own numbers: none where that takes no work any more."""
+        """The verdict on what follows from own numbers; None if the step then follows without any work."""
         shown = set().union(*(x for step, x in self.mistake_ids.items() if step not in self.unexplained))
-        doubted = [x for x in self.unexplained if x in self.own and not self.mistake_ids[x] & shown]
+        doubted = [x for x in self.unexplained if x in self.own_steps and not self.mistake_ids[x] & shown]
         if not any(self._needs_no_work(path, step) for step in doubted):
             return early, remark
         self.needs_no_work.add(path)
@@ -236,25 +234,25 @@ class Marker:
         too, or has identical rows; if it is huge, when doubling it changes nothing. Never if the key behaves
         the same way.
         """
-        own, correct = self.own[wrong], self.solution[wrong]
-        earlier = self.starting_steps[wrong][1]
-        if own.shape != correct.shape:
+        written, correct = self.own_steps[wrong], self.solution[wrong]
+        earlier = self.starting_steps[wrong].written
+        if written.shape != correct.shape:
             return False
         moved = correct * (1 + 0.37 * np.arange(correct.size).reshape(correct.shape)) + 0.1
         try:
-            if self._same(path, {}, {wrong: moved}) or (~np.isclose(own, correct)).sum() == 1 < own.size:
+            slips = (~np.isclose(written, correct)).sum()
+            if self._gives_same(path, {}, {wrong: moved}) or slips == 1 < written.size:
                 return False  # it never depended on it, or that has a single slip
-            if _is_constant(own) and (not _is_constant(correct) or (correct.any() and not own.any())):
-                return _is_constant(self.case.run(self.own)[path], rows=True) and not _is_constant(
-                    self.solution[path], rows=True
-                )
-            unmoved = self._same(path, {**earlier, wrong: own}, {**earlier, wrong: 2 * own})
-            return unmoved and not self._same(path, {}, {wrong: 2 * correct})
+            if _is_constant(written) and (not _is_constant(correct) or (correct.any() and not written.any())):
+                value = self.case.run(self.own_steps)[path]
+                return _is_constant(value, rows=True) and not _is_constant(self.solution[path], rows=True)
+            unmoved = self._gives_same(path, {**earlier, wrong: written}, {**earlier, wrong: 2 * written})
+            return unmoved and not self._gives_same(path, {}, {wrong: 2 * correct})
         except NotApplicable:
             return False
 
-    def _same(self, path: str, first: Steps, second: Steps) -> bool:
-        one, other = (self.case.run(steps)[path] for steps in (first, second))
+    def _gives_same(self, path: str, steps_a: Steps, steps_b: Steps) -> bool:
+        one, other = (self.case.run(steps)[path] for steps in (steps_a, steps_b))
         return bool(np.allclose(one, other, rtol=1e-9, atol=0.5 * 10.0**-self.digits, equal_nan=True))
 
     def _other_forms(self, path: str) -> Iterator[tuple[str, Array]]:
@@ -267,24 +265,21 @@ class Marker:
             return
         scope = path.removesuffix("scores")
         options, masked, weights = self.case.options, f"{scope}masked", f"{scope}weights"
-        own = self.case.run(self.precise)
-        if weights not in own:
+        run = self.case.run(self.precise)
+        if weights not in run:
             return
-        if masked in own:
-            yield "written with the mask", own[masked]
-        if "sums" in own:
+        if masked in run:
+            yield "written with the mask", run[masked]
+        remark, changed = "written without beta", {**options, **({"beta": 1.0} if "beta" in options else {})}
+        if "sums" in run:
             remark, changed = "written before masking", {**options, "mask": None}
-        else:
-            remark, changed = (
-                "written without beta",
-                {**options, **({"beta": 1.0} if "beta" in options else {})},
-            )
-        other = replace(self.case, options=changed).run(self.precise)
-        if masked in other:
-            yield f"{remark}, with the mask", other[masked]
+        changed_steps = replace(self.case, options=changed).run(self.precise)
+        if masked in changed_steps:
+            yield f"{remark}, with the mask", changed_steps[masked]
         with suppress(InputError):
-            if any(self._near(x, own[weights], off=True) for x in self._read(weights, own[weights].shape)):
-                yield remark, other[path]
+            value = run[weights]
+            if any(self._near(x, value, one_unit=True) for x in self._read(weights, value.shape)):
+                yield remark, changed_steps[path]
 
     def _award(self, path: str, max_points: float, remark: str, early: bool) -> StepMark:
         policy = self.exercise.rounding
@@ -308,7 +303,8 @@ class Marker:
         if path in self.needs_no_work:
             cause = Cause("needs-no-work", "this step follows without any work, so it earns no points")
             return StepMark(path, "wrong", 0.0, max_points, "", (cause,), (), wrong.reference)
-        causes = tuple(find_causes(self.case, wrong))
+        causes = tuple(find_causes(self.case, wrong, self.made_before))
+        self.made_before |= {cause.mistake_id for cause in causes if cause.edit_slug}
         known = [x for x in causes if x.mistake_id and x.doubt != "thin" and x.slug != "unknown"]
         self.mistake_ids[path] = {cause.mistake_id for cause in known}
         zeros = not np.any(np.nan_to_num(entries.values))  # what gives zeros by chance explains nothing
@@ -319,39 +315,44 @@ class Marker:
     def _wrong_step(self, path: str, entries: Entries) -> WrongStep:
         """The step beside the reference, of both sets of earlier steps, from which fewer entries differ."""
         starts = self.starting_steps[path]
-        half_units = {step: self.half_units[step] for step in starts[1]}
-        reference = self.case.run(starts[0])[path]
-        cells = np.ones(entries.shape, bool)
+        half_units = {step: self.half_units[step] for step in starts.written}
+        reference = self.case.run(starts.precise)[path]
+        wrong_mask = np.ones(entries.shape, bool)
         if entries.shape == reference.shape:
             allowed = tolerance(entries, self.digits)
-            own = self.case.run(starts[1])[path]
+            own = self.case.run(starts.written)[path]
             candidates = [(mismatches(entries, value, allowed), value) for value in (reference, own)]
-            if self.any_wrong and 1 < min(int(cells.sum()) for cells, _ in candidates) < cells.size:
-                allowed = allowed + self.case.propagated_error(starts[1], half_units, path)
+            if self.any_wrong and 1 < min(int(cells.sum()) for cells, _ in candidates) < wrong_mask.size:
+                allowed = allowed + self.case.propagated_error(starts.written, half_units, path)
                 candidates.append((mismatches(entries, own, allowed), own))
-            cells, reference = min(candidates, key=lambda candidate: int(candidate[0].sum()))
-        return WrongStep(path, entries, reference, cells, starts, half_units, self.digits)
+            wrong_mask, reference = min(candidates, key=lambda candidate: int(candidate[0].sum()))
+        return WrongStep(path, entries, reference, wrong_mask, starts, half_units, self.digits)
 
     def narrow_causes(self, step: StepMark, steps: list[StepMark]) -> StepMark:
         """Of several mistakes that give the numbers of a step, keep those that agree best with the others."""
-        others = [other for other in steps if other.path in self.entries and other is not step]
-        known = [cause for cause in step.causes if cause.slug in MISCONCEPTIONS]
-        rest = [cause for cause in step.causes if cause.slug not in MISCONCEPTIONS]
-        if not known or not others:
+        others = [x for x in steps if x.path in self.entries and x is not step]
+        authored = [cause for cause in step.causes if cause.slug in MISCONCEPTIONS]
+        searched = [cause for cause in step.causes if cause.slug not in MISCONCEPTIONS]
+        if not authored or not others:
             return step
-        scores = [sum(self._agrees(cause.slug, other.path) for other in others) for cause in known]
-        bits = [x.bits - AGREES * (score == max(scores)) for x, score in zip(known, scores, strict=True)]
-        best = [cause for cause, rarity in zip(known, bits, strict=True) if rarity <= min(bits) + AS_LIKELY]
-        precise = [replace(x, doubt="") for x in rest if x.doubt == "beside" and x.edit == "a-for-b"]
-        changed = [other.right and not self._agrees(best[0].slug, other.path) for other in others]
+        scores = [sum(self._agrees(cause.slug, x.path) for x in others) for cause in authored]
+        bits = [x.bits + AGREES * (score < max(scores)) for x, score in zip(authored, scores, strict=True)]
+        rated = list(zip(authored, bits, strict=True))
+        best = [cause for cause, rarity in rated if rarity <= min(bits) + AS_LIKELY]
+        dropped = [replace(x, doubt="thin", bits=rarity) for x, rarity in rated if x not in best]
+        if not any(cause.is_named for cause in best):
+            best = [replace(cause, doubt=authored[0].doubt) for cause in best]
+        near = [x.slug for x in authored if x.bits <= best[0].bits + AS_LIKELY]
+        precise = [replace(x, doubt="") for x in searched if x.same_as in near and x.edit_slug == "a-for-b"]
+        changed = [x.right and not self._agrees(best[0].slug, x.path) for x in others]
         if len(best) == 1 and precise and any(changed):
             best = precise[:1]  # the mistake as it is known would have changed a step that is right
-            rest = [cause for cause in rest if cause.doubt != "beside"]
+            searched = [cause for cause in searched if cause.doubt != "beside"]
         # A misunderstanding would show in other steps too; a single wrong number is then more likely a slip.
         size = self.entries[step.path].values.size + self.case.counts_sizes
-        slip = len(step.wrong_cells) == 1 < size and sum(other.right for other in others) > max(scores)
-        slip &= not (self.case.counts_sizes and [cause.slug for cause in rest[:1]] == ["slip"])
-        return replace(step, causes=tuple(rest + best if slip else best + rest))
+        slip = len(step.wrong_cells) == 1 < size and sum(x.right for x in others) > max(scores)
+        slip &= not (self.case.counts_sizes and [cause.slug for cause in searched[:1]] == ["slip"])
+        return replace(step, causes=(*(searched + best if slip else best + searched), *dropped))
 
     def _agrees(self, slug: str, path: str) -> bool:
         """Whether another step, too, is what the mistake gives from the student's own numbers."""
@@ -361,10 +362,10 @@ class Marker:
         values = [steps[path] for steps in runs if steps is not None]
         if len(values) < len(runs) or any(wrong.matches(value) for value in values):
             return bool(values)
-        half_units = {step: self.half_units[step] for step in starts[1]}
+        half_units = {step: self.half_units[step] for step in starts.written}
         if not any((sizes > 0).any() for sizes in half_units.values()):
             return False
-        error = self.case.propagated_error(starts[1], half_units, path, [mistake.edit])
+        error = self.case.propagated_error(starts.written, half_units, path, [mistake.edit])
         return wrong.matches(values[-1], error)
 
 

@@ -1,5 +1,6 @@
 """The marks of an exercise and of its steps."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -7,12 +8,14 @@ from typing import Literal
 from headwork.exercises.case import Array
 from headwork.exercises.exercise import Exercise
 from headwork.grading.answers import Entries
+from headwork.grading.searching import MAX_TIES
 from headwork.grading.wording import WORD_TABLES
 from headwork.grading.wrong_step import Cause
 
-MIN_JOINT_BITS = 1.0  # bits by which several steps must show what none of them shows by itself
+MIN_JOINT_BITS = 3.0  # bits by which several steps must show what none of them shows by itself
 AGAIN, APART, OTHER = 0.5, -1.0, 8.0  # bits of a mistake made again, of a second one, of one not known
-ALIKE = 2.0  # bits of the same edit with another operand
+# bits of the same edit with another operand; of another of one idea; of what a known mistake says better
+ALIKE, OF_ONE_IDEA, SAID_BETTER = 2.0, 1.0, 1.5
 IDEAS = WORD_TABLES["ideas"]  # which causes come from one idea, in different steps
 BY_OPERAND = ("", "a-for-b", "other-formula", "part-copied", "entry-of-it-misread", "entry-of-it-left-out")
 State = Literal["right", "wrong", "again", "missing", "unreadable"]
@@ -45,14 +48,14 @@ class StepMark:
 
 @dataclass(frozen=True)
 class Mark:
-    """The mark of one exercise, step by step; ``own`` holds the student's values, as far as they fit.
+    """The mark of one exercise, step by step; ``own_values`` holds the student's values, as far as they fit.
 
     ``entries`` are what the student wrote, as far as it could be read.
     """
 
     exercise: Exercise
     steps: tuple[StepMark, ...]
-    own: Mapping[str, Array] = field(default_factory=dict)
+    own_values: Mapping[str, Array] = field(default_factory=dict)
     entries: Mapping[str, Entries] = field(default_factory=dict)
 
     @property
@@ -91,12 +94,15 @@ def keep_agreeing_causes(steps: list[StepMark]) -> list[StepMark]:
             for mistake_id in sorted({x for cause in step.causes for x in _mistake_ids(cause)}):
                 together.setdefault(mistake_id, []).append(step)
         gains = {x: _joint_gain(x, found) for x, found in together.items() if len(found) > 1}
-        best = max(gains, key=lambda x: gains[x], default="")
-        if not best or gains[best] < 0:
+        likely = [x for x, (gain, _) in gains.items() if gain >= 0]
+        best = max(likely, key=lambda x: sum(gains[x]), default="")
+        if not best:
             break
         for step in together[best]:
             found = [cause for cause in step.causes if best in _mistake_ids(cause)]
-            shared[step.path] = tuple(replace(cause, mistake_id=best) for cause in found)
+            best_named = [cause for cause in found if cause.is_named] or found
+            best_named = sorted(best_named, key=lambda cause: cause.bits)[:MAX_TIES]
+            shared[step.path] = tuple(replace(cause, mistake_id=best) for cause in best_named)
             del left[step.path]
     named = [shared.get(step.path) or [c for c in step.causes if c.is_named] for step in steps]
     distinct = [{cause.sentence: cause for cause in causes[::-1]} for causes in named]
@@ -108,34 +114,51 @@ def keep_agreeing_causes(steps: list[StepMark]) -> list[StepMark]:
 
 def _mistake_ids(cause: Cause) -> set[str]:
     """What makes two causes one mistake: their mistake_id, an idea, or the same edit."""
-    alike = {f"{cause.edit} of {operand}" for operand in cause.operands} if cause.edit else set()
-    alike |= {cause.edit} if cause.edit not in BY_OPERAND else set()
-    ideas = {idea for idea, of in IDEAS.items() if {cause.slug, cause.mistake_id, cause.edit} & {*of}}
+    edit_slug = cause.edit_slug
+    alike = {f"{edit_slug} of {operand}" for operand in cause.operands} if edit_slug else set()
+    if cause.doubt == "again":
+        return alike  # another edit names it first: only the same operand counts
+    alike |= {edit_slug} if edit_slug not in BY_OPERAND else set()
+    ideas = {x for x, members in IDEAS.items() if {cause.slug, cause.mistake_id, edit_slug} & {*members}}
     return ({cause.mistake_id} | alike | ideas) - {""}
 
 
-def _joint_gain(mistake_id: str, steps: list[StepMark]) -> float:
-    """By how many bits one mistake in all steps is likelier than one in each; below 0 if none shows it."""
+def _joint_gain(mistake_id: str, steps: list[StepMark]) -> tuple[float, float]:
+    """By how many bits one mistake in all steps is likelier than one in each; below 0 if none shows it.
+
+    With it how much less it is to be told than another that explains the same.
+    """
     causes = [[cause for cause in step.causes if mistake_id in _mistake_ids(cause)] for step in steps]
-    alike = not all(cause.mistake_id == mistake_id for found in causes for cause in found)
     once = max(min(cause.bits for cause in found) for found in causes) + AGAIN * (len(steps) - 1)
-    thin = all(cause.doubt == "thin" for found in causes for cause in found)
-    if thin and sum(found[0].evidence_bits for found in causes) - once < MIN_JOINT_BITS:
-        return -1.0
+    doubts = [{cause.doubt for cause in found} for found in causes]
+    thin = all(x <= {"thin", "again"} for x in doubts)
+    # Where another cause is named, the numbers show no more than how rare that one is.
+    named_bits = [
+        min((x.bits for x in step.causes if x.is_named and x.bits), default=math.inf) for step in steps
+    ]
+    shown = sum(min(x[0].evidence_bits, bits) for x, bits in zip(causes, named_bits, strict=True))
+    if thin and ({"again"} in doubts or shown - once < MIN_JOINT_BITS):
+        return -1.0, 0.0
     apart = [min((c.bits or OTHER for c in step.causes if c.is_named), default=OTHER) for step in steps]
-    return sum(apart) + APART * (len(steps) - 1) - once - ALIKE * alike
+    worse = all(x <= {"beside", "again"} for x in doubts)
+    same = all(cause.mistake_id == mistake_id for found in causes for cause in found)
+    unlike = OF_ONE_IDEA if mistake_id in IDEAS else 0.0 if same else ALIKE
+    return sum(apart) + APART * (len(steps) - 1) - once - unlike, -SAID_BETTER * worse
 
 
 def count_once(steps: list[StepMark]) -> list[StepMark]:
     """A misunderstanding that comes again was deducted where it first came."""
-    known: set[str] = set()
+    seen_ids: set[str] = set()
+    said: set[str] = set()
     result = []
     for step in steps:
         mistake_ids = {cause.mistake_id for cause in step.causes if cause.mistake_id}
-        if step.state == "wrong" and mistake_ids & known:
-            causes = tuple(cause for cause in step.causes if cause.mistake_id in known)
+        if step.state == "wrong" and mistake_ids & seen_ids:
+            shared = tuple(cause for cause in step.causes if cause.mistake_id in seen_ids)
+            causes = tuple(cause for cause in shared if cause.slug in said) or shared
             remark = "the same mistake again: already deducted above"
             step = replace(step, state="again", points=step.max_points, causes=causes, remark=remark)
-        known |= mistake_ids
+        seen_ids |= mistake_ids
+        said |= {cause.slug for cause in step.causes}
         result.append(step)
     return result

@@ -8,7 +8,7 @@ import numpy as np
 from headwork.documents.number_format import number_text
 from headwork.grading.operand_edits import is_switch
 from headwork.grading.step_graph import StepEdit, StepGraph, constant
-from headwork.grading.wrong_step import Target
+from headwork.grading.wrong_step import WrittenNumbers
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
@@ -16,6 +16,7 @@ LEAST_BITS, COST_BITS = 1.0, 3.0  # how rare a mistake is, by its cost
 # Costs of a size read with two digits exchanged, and as any other; the largest that is tried.
 SWAPPED, UNBELIEVED, MOST_SIZES = 1.2, 2.5, 4000
 UNBELIEVED_BITS = 6.0  # more than for two digits exchanged
+EXCHANGED, ONE_DIGIT, ANY_NUMBER = range(3)  # two digits; one that is another, missing or too many
 
 
 def edit_bits(cost: float) -> float:
@@ -23,75 +24,74 @@ def edit_bits(cost: float) -> float:
     return LEAST_BITS + COST_BITS * cost
 
 
-def misread_entries(graph: StepGraph, target: Target) -> list[tuple[StepEdit, float]]:
+def misread_entries(graph: StepGraph, target: WrittenNumbers) -> list[tuple[StepEdit, float]]:
     """One entry of an operand read as another number, which at least two wrong numbers must agree on."""
     wrong, right = target.wrong, graph.result.array
     if wrong.wrong_mask.shape != right.shape or wrong.wrong_mask.sum() < 2:
         return []
-    first = tuple(int(i) for i in np.argwhere(wrong.wrong_mask)[0])
-    found, tried = [], 0
+    first_wrong = tuple(int(i) for i in np.argwhere(wrong.wrong_mask)[0])
+    found, tried, start = [], 0, right[first_wrong]
     for label in graph.leaves:
-        tensor = graph.known[label]
+        tensor = graph.tensors[label]
         for index in np.ndindex(tensor.shape) if label not in graph.earlier else ():
             slope = graph.apply(_read_as(label, tensor, index, 1.0))
-            if slope is None or slope.array[first] == right[first]:
+            if slope is None or slope[first_wrong] == start:
                 continue
             tried += 1
-            step = (target.values[first] - right[first]) / (slope.array[first] - right[first])
+            step = (target.values[first_wrong] - start) / (slope[first_wrong] - start)
             if not math.isfinite(step) or round(step) == 0 or abs(step - round(step)) > 0.2:
                 continue
             edit = _read_as(label, tensor, index, float(round(step)))
             value = graph.apply(edit)
-            if value is not None and target.matches(value.array):
+            if value is not None and target.matches(value):
                 found.append(edit)
     # One of the wrong numbers was used to find out what was read.
     spent = target.information_bits / max(2, len({float(x) for x in target.values[wrong.wrong_mask]}))
     return [(edit, edit_bits(2) + math.log2(tried) / 2 + spent) for edit in found]
 
 
-def misread_sizes(graph: StepGraph, target: Target) -> list[tuple[StepEdit, float]]:
+def misread_sizes(graph: StepGraph, target: WrittenNumbers) -> list[tuple[StepEdit, float]]:
     """A number of a count taken as another one: with its digits exchanged, with another digit, or as any.
 
-    The last are believed only where other steps show the same. As many as may be read wrong, so rare is each.
+    The last are believed only where other steps show the same. The more numbers could be misread, the rarer
+    each misreading is.
     """
     found, tried = [], 0
     for label in graph.leaves if target.values.size == 1 else ():
-        tensor = graph.known[label]
+        tensor = graph.tensors[label]
         if is_switch(tensor) or float(tensor.array) != round(float(tensor.array)) or tensor.array < 0:
             continue
         old = int(tensor.array)
-        others = [other for other in range(1, min(10 * old + 10, MOST_SIZES)) if other != old]
-        kinds = {other: _misreading(str(old), str(other)) for other in others}
-        tried += sum(kind == 1 for kind in kinds.values())
-        values = graph.apply(_taken_as(label, tensor, np.array(others, float)))
-        near = (
-            [] if values is None or values.shape != (len(others),) else target.matching(values.array[:, None])
-        )
-        given = {float(x.array) for x in graph.known.values() if not x.shape}
-        for other in (others[i] for i in np.flatnonzero(near)):
-            kind = 2 if kinds[other] and other in given else kinds[other]
-            found.append(
-                (_taken_as(label, tensor, float(other))._replace(cost=(2, 1.5, UNBELIEVED)[kind]), kind)
-            )
+        sizes = [size for size in range(1, min(10 * old + 10, MOST_SIZES)) if size != old]
+        kinds = {size: _misreading(str(old), str(size)) for size in sizes}
+        tried += sum(kind == ONE_DIGIT for kind in kinds.values())
+        values = graph.apply(_taken_as(label, tensor, np.array(sizes, float)))
+        near = [] if values is None or values.shape != (len(sizes),) else target.matching(values[:, None])
+        other_sizes = {float(x.array) for x in graph.tensors.values() if not x.shape}
+        for size in (sizes[i] for i in np.flatnonzero(near)):
+            kind = ANY_NUMBER if kinds[size] and size in other_sizes else kinds[size]
+            edit = _taken_as(label, tensor, float(size))._replace(cost=(2, 1.5, UNBELIEVED)[kind])
+            found.append((edit, kind))
     rare = (edit_bits(SWAPPED), edit_bits(2) + math.log2(max(tried, 1)), edit_bits(SWAPPED) + UNBELIEVED_BITS)
     return [(edit, rare[kind]) for edit, kind in found]
 
 
 def _misreading(old: str, new: str) -> int:
-    """0 where two digits are exchanged, 1 where one is another, is missing or is too many; else 2."""
     if len(old) == len(new):
         off = [(a, b) for a, b in zip(old, new, strict=True) if a != b]
-        return 0 if len(off) == 2 and off[0] == off[1][::-1] else 1 if len(off) == 1 else 2
+        exchanged = len(off) == 2 and off[0] == off[1][::-1]
+        return EXCHANGED if exchanged else ONE_DIGIT if len(off) == 1 else ANY_NUMBER
     short, long = sorted((old, new), key=len)
-    return 1 if short in (long[:i] + long[i + 1 :] for i in range(len(long))) and len(short) > 1 else 2
+    left_out = len(short) > 1 and short in (long[:i] + long[i + 1 :] for i in range(len(long)))
+    return ONE_DIGIT if left_out else ANY_NUMBER
 
 
-def _taken_as(label: str, tensor: HandTensor, other: Any) -> StepEdit:
+def _taken_as(label: str, tensor: HandTensor, value: Any) -> StepEdit:
     says = "{it} is taken as {other}; it is {number}"
-    words = {"it": tensor, "other": f"{np.ravel(other)[0]:g}", "number": f"{float(tensor.array):g}"}
-    part = constant(label, other)
+    names = {"it": tensor, "other": f"{np.ravel(value)[0]:g}", "number": f"{float(tensor.array):g}"}
+    part = constant(label, value)
     return StepEdit(
-        "{it}-misread", says, {label: part}, words, 2, f"{label.rpartition('/')[2]} as {words['other']}"
+        "{it}-misread", says, {label: part}, names, 2, f"{label.rpartition('/')[2]} as {names['other']}"
     )
 
 

@@ -13,7 +13,7 @@ def other_operand_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """Another input or earlier step in place of one, everywhere or at one place; two that change places."""
     cause, says = "{a}-for-{b}", "{a} stands where {b} belongs"
     for label in graph.leaves:
-        right = graph.known[label]
+        right = graph.tensors[label]
         if is_switch(right) and label in graph.case.options:
             continue
         places = [
@@ -22,53 +22,48 @@ def other_operand_edits(graph: StepGraph) -> Iterator[StepEdit]:
             for place, operand in enumerate(tensor.node.operands)
             if operand.label == label
         ]
-        for other, tensor in graph.known.items():
-            if other == label or is_switch(tensor):
+        for other_label, tensor in graph.tensors.items():
+            if other_label == label or is_switch(tensor):
                 continue
-            words, mistake_id = {"a": tensor, "b": right}, swap_id(other, label)
+            names, mistake_id = {"a": tensor, "b": right}, swap_id(other_label, label)
             # a stride is rarely taken for a size
-            cost = 1 if (label in graph.case.options) == (other in graph.case.options) else 2
+            cost = 1 if (label in graph.case.options) == (other_label in graph.case.options) else 2
             if tensor.shape == right.shape:
-                yield StepEdit(cause, says, {label: other}, words, cost, mistake_id)
+                yield StepEdit(cause, says, {label: other_label}, names, cost, mistake_id)
                 for number, place in places if len(places) > 1 else ():
-                    part = with_operand(graph.operations[number], place, other)
-                    yield StepEdit(cause, says, {number: part}, words, cost, mistake_id)
+                    part = with_operand(graph.operations[number], place, other_label)
+                    yield StepEdit(cause, says, {number: part}, names, cost, mistake_id)
             if tensor.shape[::-1] == right.shape and len(right.shape) == 2:
                 turned = "the transpose of {a} stands where {b} belongs"
-                yield StepEdit(cause, turned, {label: transposed(other)}, words, 2, mistake_id)
+                yield StepEdit(cause, turned, {label: transposed(other_label)}, names, 2, mistake_id)
     yield from _time_step_row_edits(graph)
     for label in graph.leaves:
-        for inner in (x for x in graph.between if x.shape == graph.known[label].shape):
-            words = {"a": inner, "b": graph.known[label]}
+        for inner in (x for x in graph.between if x.shape == graph.tensors[label].shape):
+            names = {"a": inner, "b": graph.tensors[label]}
             mistake_id = swap_id(inner.node.operands[0].label, label)
-            yield StepEdit("{a}-for-{b}", says, {label: inner}, words, 2, mistake_id)
-    for group in graph.namesakes:
-        for other in (group[0], group[-1]):
-            changes: Changes = {label: other for label in group if label != other}
-            words = {"a": graph.known[other]}
-            yield StepEdit("{a}-each-time", "{a} is used each time", changes, words, 2)
+            yield StepEdit("{a}-for-{b}", says, {label: inner}, names, 2, mistake_id)
     for first, second in combinations(graph.leaves, 2):
-        words = {"a": graph.known[first], "b": graph.known[second]}
-        if words["a"].shape == words["b"].shape:
-            changes = {first: second, second: first}
+        names = {"a": graph.tensors[first], "b": graph.tensors[second]}
+        if names["a"].shape == names["b"].shape:
+            changes: Changes = {first: second, second: first}
             says, mistake_id = "{a} and {b} change places", swap_id(first, second)
-            yield StepEdit("{a}-and-{b}-swapped", says, changes, words, 1.2, mistake_id)
+            yield StepEdit("{a}-and-{b}-swapped", says, changes, names, 1.2, mistake_id)
 
 
 def _time_step_row_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """A token's row of an input in place of what a time step has worked out: k_t for c_t."""
     times = {label: label.split("/")[0].removeprefix("step ") for label in graph.leaves if "/" in label}
     times = {label: time for label, time in times.items() if time.isdigit()}
-    for other, tensor in graph.known.items() if times else ():
+    for other, tensor in graph.tensors.items() if times else ():
         found: dict[int | str, Any] = {
             label: Node("getitem", (other,), {"key": slice(int(time), int(time) + 1)})
             for label, time in times.items()
-            if graph.known[label].shape == (1, *tensor.shape[1:]) and int(time) < (*tensor.shape, 0)[0]
+            if graph.tensors[label].shape == (1, *tensor.shape[1:]) and int(time) < (*tensor.shape, 0)[0]
         }
         for changes in [found, *({label: part} for label, part in found.items())] if found else ():
-            words = {"a": tensor, "b": graph.known[next(iter(changes))]}
+            names = {"a": tensor, "b": graph.tensors[next(iter(changes))]}
             says = "the row of {a} stands where {b} belongs" + (", each time" if len(changes) > 1 else "")
-            yield StepEdit("row-of-{a}-for-{b}", says, changes, words, 2)
+            yield StepEdit("row-of-{a}-for-{b}", says, changes, names, 2)
 
 
 def is_switch(tensor: HandTensor) -> bool:
@@ -87,14 +82,14 @@ def part_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[St
         below = operand
         while not below.label and below.node.operands and OPERATIONS[below.node.operation].rearranges:
             below = below.node.operands[0]
-        if below.label in (operand.label, "") or below.label not in graph.known:
+        if below.label in (operand.label, "") or below.label not in graph.tensors:
             continue
-        for other, known in graph.known.items():
+        for other, known in graph.tensors.items():
             if other != below.label and known.shape == below.shape and not is_switch(known):
                 part = with_operand(tensor, place, _instead_of(operand, below, other))
-                words, mistake_id = {"a": known, "b": below}, swap_id(other, below.label)
+                names, mistake_id = {"a": known, "b": below}, swap_id(other, below.label)
                 yield StepEdit(
-                    "{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, 1, mistake_id
+                    "{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, names, 1, mistake_id
                 )
 
 

@@ -26,7 +26,7 @@ AXES = {-1: "each row of ", -2: "each column of ", (-2, -1): "all of "}
 PAIRS, TRANSPOSES = (
     {row["says"]: build_node(row["instead"], {}, {}, {}) for row in TABLE[x]} for x in ("pair", "transposes")
 )
-MOST_CELLS = 150  # larger steps are not tried
+MOST_CELLS = 150  # larger steps are not tried, and nothing larger is made of the numbers
 MOST_WORK = 12_000  # operations that are worked out, at most
 
 
@@ -64,15 +64,16 @@ def _formula_at(formulas: LazyFormulas, index: int) -> CandidateFormula:
     raise IndexError(index)
 
 
-def other_formulas(graph: StepGraph, matching: Matching) -> Iterator[tuple[StepEdit, int]]:
+def other_formulas(graph: StepGraph, matching: Matching, most_bits: float) -> Iterator[tuple[StepEdit, int]]:
     """The formulas that may give the student's numbers, and how many were tried up to the size of each.
 
-    ``matching`` says which arrays of a stack are those numbers. The smallest formulas come first.
-    numpy's warnings are off where this is called.
+    ``matching`` says which arrays of a stack are those numbers, ``most_bits`` how many formulas these can
+    tell apart, as a logarithm. The smallest come first. numpy's warnings are off where this is called.
     """
     if graph.result.array.size > MOST_CELLS:
         return
-    leaves = [(CandidateFormula(f"{{{x}}}", x), y.array) for x, y in graph.known.items() if not is_switch(y)]
+    small = {x: y for x, y in graph.tensors.items() if not is_switch(y) and y.array.size <= MOST_CELLS}
+    leaves = [(CandidateFormula(f"{{{x}}}", x), y.array) for x, y in small.items()]
     transposes = [
         (CandidateFormula(text, node, (part,)), np.swapaxes(array, *node.options.values()))
         for part, array in leaves
@@ -81,28 +82,33 @@ def other_formulas(graph: StepGraph, matching: Matching) -> Iterator[tuple[StepE
     ]
     last = len(graph.operations) - 1
     single, both = _stacked(map(_single_formula, leaves)), [*leaves, *transposes]
-    given = [part for parts, values in single.values() for part in _matches(parts, values, matching)]
-    yield from ((_formula_edit(graph, part, last, graph.result), len(leaves)) for part in given)
-    if given or graph.case.counts_sizes:
+    matching_leaves = [x for parts, values in single.values() for x in _matches(parts, values, matching)]
+    yield from ((_formula_edit(graph, part, last, graph.result), len(leaves)) for part in matching_leaves)
+    if matching_leaves or graph.case.counts_sizes:
         return  # sizes are multiplied and added; no function is taken of them
-    most = MOST_WORK // len(graph.operations)
-    changed = list(islice(_function_edits(graph), most))
+    changed = list(islice(_function_edits(graph), MOST_WORK // len(graph.operations)))
     yield from ((edit, len(changed)) for edit in changed)
     if graph.result.array.size == 1:
         return  # one number is too little for any formula
     own_leaves = (leaf for leaf in leaves if leaf[0].node in graph.leaves)
-    own = _stacked(_functions_of(_stacked(map(_single_formula, own_leaves))))
+    own_formulas = _stacked(_functions_of(_stacked(map(_single_formula, own_leaves))))
     functions = _stacked(_functions_of(single))
     pairs = _stacked(_pairs_of(both, _stacked(map(_single_formula, both))))
     larger = (_stacked(made) for made in (_pairs_of(both, functions), _functions_of(pairs)))
     tried = len(changed)
-    for level in ([own], [functions], [pairs], larger):
+    for level in ([own_formulas], [functions], [pairs], larger):
+        if level is larger and math.log2(len(both) * len(PAIRS) * _count(functions) or 1) > most_bits:
+            return
         level = list(level)
-        tried += sum(len(values) for made in level for _, values in made.values())
+        tried += sum(map(_count, level))
         found = [part for made in level for stack in made.values() for part in _matches(*stack, matching)]
         yield from ((_formula_edit(graph, part, last, graph.result), tried) for part in found)
         if found:
             return
+
+
+def _count(stacks: Stacks) -> int:
+    return sum(len(values) for _, values in stacks.values())
 
 
 def _matches(parts: LazyFormulas, values: Array, matching: Matching) -> list[CandidateFormula]:
@@ -110,9 +116,9 @@ def _matches(parts: LazyFormulas, values: Array, matching: Matching) -> list[Can
 
 
 def _formula_edit(graph: StepGraph, part: CandidateFormula, place: int | str, right: Any) -> StepEdit:
-    words = {label: graph.known[label] for label in sorted(part.labels())}
+    names = {label: graph.tensors[label] for label in sorted(part.labels())}
     says = f"{part.written()} stands where {{right}} belongs"
-    return StepEdit("other-formula", says, {place: part.nodes()}, {**words, "right": right}, 3, says)
+    return StepEdit("other-formula", says, {place: part.nodes()}, {**names, "right": right}, 3, says)
 
 
 def _computing(graph: StepGraph) -> list[tuple[int, HandTensor]]:
@@ -127,15 +133,16 @@ def _function_edits(graph: StepGraph) -> Iterator[StepEdit]:
     yield from in_every_branch(groups)
     for edits in made.values():
         yield from edits
-    matrices = [label for label in graph.leaves if graph.known[label].array.size > 1]
+    matrices = [label for label in graph.leaves if graph.tensors[label].array.size > 1]
     for labels in (*combinations(matrices, 1), *combinations(matrices, 2)):
-        words = dict(zip("ab", (graph.known[label] for label in labels), strict=False))
-        named = " and ".join(f"{{{word}}}" for word in words)
+        names = dict(zip("ab", (graph.tensors[label] for label in labels), strict=False))
+        named = " and ".join(f"{{{word}}}" for word in names)
         verb = "stands where {} belongs" if len(labels) == 1 else "stand where {} belong"
-        for written, function in _functions_for(words["a"].shape):
-            says = " and ".join(written.replace("{0}", f"{{{word}}}") for word in words)
+        for written, function in _functions_for(names["a"].shape):
+            says = " and ".join(written.replace("{0}", f"{{{word}}}") for word in names)
             changes: Changes = {label: _with_parts(function, [label]) for label in labels}
-            yield StepEdit("other-formula", f"{says} {verb.format(named)}", changes, words, 3, written)
+            says, cost = f"{says} {verb.format(named)}", 3 * len(labels)
+            yield StepEdit("other-formula", says, changes, names, cost, written)
 
 
 def _other_functions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -145,8 +152,8 @@ def _other_functions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     for name, (part, below) in parts.items():
         for written, function in _functions_for(below.shape):
             says = f"{written.replace('{0}', name)} stands where {{right}} belongs"
-            words = {"right": tensor, "below": below}
-            yield StepEdit("other-formula", says, {number: _with_parts(function, [part])}, words, 3, written)
+            names = {"right": tensor, "below": below}
+            yield StepEdit("other-formula", says, {number: _with_parts(function, [part])}, names, 3, written)
 
 
 FormulaBatch = tuple[int, Callable[[int], CandidateFormula], Array]
@@ -159,9 +166,10 @@ def _single_formula(leaf: tuple[CandidateFormula, Array]) -> FormulaBatch:
 def _stacked(batches: Iterable[FormulaBatch]) -> Stacks:
     groups: dict[Shape, tuple[LazyFormulas, list[Array]]] = {}
     for count, made, values in batches:
-        parts, arrays = groups.setdefault(values.shape[1:], ([], []))
-        parts.append((count, made))
-        arrays.append(values)
+        if math.prod(values.shape[1:]) <= MOST_CELLS:
+            parts, arrays = groups.setdefault(values.shape[1:], ([], []))
+            parts.append((count, made))
+            arrays.append(values)
     return {shape: (parts, np.concatenate(arrays)) for shape, (parts, arrays) in groups.items()}
 
 
@@ -174,14 +182,14 @@ def _functions_of(stacks: Stacks) -> Iterator[FormulaBatch]:
 
 
 def _pairs_of(singles: list[tuple[CandidateFormula, Array]], stacks: Stacks) -> Iterator[FormulaBatch]:
-    for first, array in singles:
+    for single, array in singles:
         for shape, (parts, values) in stacks.items():
             filled = values.reshape(len(values), *(1,) * (array.ndim - len(shape)), *shape)
             vectors = not shape or not array.ndim or max(array.ndim, len(shape)) < 2
             for text, node in PAIRS.items():
                 result = None if vectors and node.operation == "matmul" else _value(node, [array, filled])
                 if result is not None and len(result) == len(values):
-                    yield len(values), partial(_extended, text, node, (first,), parts), result
+                    yield len(values), partial(_extended, text, node, (single,), parts), result
 
 
 def _extended(

@@ -6,7 +6,7 @@ simplest are kept. Few or coarse numbers may be met by chance: an edit is believ
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 
@@ -20,7 +20,7 @@ from headwork.grading.operand_edits import is_switch
 from headwork.grading.other_formulas import other_formulas
 from headwork.grading.step_graph import SLID, UNFIT, StepEdit, StepGraph, describe_edit, step_graph
 from headwork.grading.wording import Wording
-from headwork.grading.wrong_step import Cause, Target, WrongStep
+from headwork.grading.wrong_step import BUT_FOR_A_SLIP, Cause, WrittenNumbers, WrongStep
 from headwork.numbers import HandTensor
 
 # How rare a mistake is, in bits: an authored one; what nobody lists, and a slip, which one wrong number among
@@ -53,45 +53,61 @@ class Match:
     bits: float
 
 
+@np.errstate(all="ignore")
 def search(
-    case: Case, wrong: WrongStep, authored: Sequence[Cause], anew: Callable[[], Sequence[Cause]] = list
+    case: Case,
+    wrong: WrongStep,
+    authored: Sequence[Cause],
+    rerun: Callable[[], Sequence[Cause]] = list,
+    made_before: Collection[str] = (),
 ) -> list[Cause]:
     """The likeliest causes that give the student's numbers, authored or edits, each with its doubt.
 
-    The others that give them too come last, as thin. ``anew`` gives the authored ones that come from the
-    inputs alone.
+    The others that give them too come last, as thin. ``rerun`` gives the authored ones that come from the
+    inputs alone; an edit ``made_before`` is tried where it would be too rare otherwise.
     """
-    target, graphs = Target(wrong), list(_graphs(case, wrong))
+    target, graphs = WrittenNumbers(wrong), list(_graphs(case, wrong))
     matches, in_part = list[Match](), list[list[Match]]()
     for graph in graphs:
         if not matches:
-            matches, partly = _edit_matches(graph, target, graph.earlier is wrong.starting_steps[1])
+            matches, partly = _edit_matches(
+                graph, target, graph.earlier is wrong.starting_steps.written, made_before
+            )
             in_part.append(partly)
     for graph, partly in zip(graphs, in_part, strict=False):
         matches = matches or [*(Match(x, graph, bits) for x, bits in misread_entries(graph, target)), *partly]
     if matches and min(match.bits for match in matches) > RARE:
         matches += _formula_matches(matches[0].graph, target)
-    if not matches and not authored and wrong.starting_steps[1]:
-        whole_way = step_graph(case, wrong.path, {})
-        anew_found = _edit_matches(whole_way, target, False, most=2)[0] if whole_way else []
-        matches = [replace(match, bits=match.bits + RERUN_BITS) for match in anew_found]
-        authored = [replace(cause, bits=cause.bits + RERUN_BITS) for cause in anew()]
+    if not matches and not authored and wrong.starting_steps.written:
+        from_inputs = step_graph(case, wrong.path, {})
+        rerun_found = _edit_matches(from_inputs, target, False, (), most=2)[0] if from_inputs else []
+        matches = [replace(match, bits=match.bits + RERUN_BITS) for match in rerun_found]
+        authored = [replace(cause, bits=cause.bits + RERUN_BITS) for cause in rerun()]
     if not matches and not authored:
         matches = next(filter(None, (_formula_matches(graph, target) for graph in graphs)), [])
-    own = graphs[-1:] if case.counts_sizes else []
-    misread = [Match(edit, graph, bits) for graph in own for edit, bits in misread_sizes(graph, target)]
+    own_graphs = graphs[-1:] if case.counts_sizes else []
+    misread = [Match(edit, x, bits) for x in own_graphs for edit, bits in misread_sizes(x, target)]
     matches += [match for match in misread if match.edit.cost < UNBELIEVED]
-    different, known = _distinct_matches(case, sorted(matches, key=lambda match: match.bits), authored)
+    matches = sorted(matches, key=lambda match: match.bits)
+    different, said_better, again = _distinct_matches(case, matches, authored)
     candidates = [replace(cause, bits=AUTHORED + cause.bits) for cause in authored]
     rarer = UNTHOUGHT if case.counts_sizes else 0.0
     candidates += [replace(cause, bits=cause.bits + rarer) for cause in _causes(case, wrong, different)]
-    beside = [replace(cause, doubt="beside") for cause in _causes(case, wrong, known)]
+    side_causes = [
+        replace(cause, doubt="beside", same_as=authored[number].slug)
+        for cause, number in zip(
+            _causes(case, wrong, [x for x, _ in said_better]), (n for _, n in said_better), strict=True
+        )
+    ]
+    side_causes += [replace(cause, doubt="again") for cause in _causes(case, wrong, again)]
     unlikely = _causes(case, wrong, [match for match in misread if match.edit.cost == UNBELIEVED])
-    beside += [replace(cause, doubt="thin") for cause in unlikely]
-    return _likeliest(target, candidates, beside, case.counts_sizes)
+    side_causes += [replace(cause, doubt="thin") for cause in unlikely]
+    return _likeliest(target, candidates, side_causes, case.counts_sizes)
 
 
-def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], whole: bool) -> list[Cause]:
+def _likeliest(
+    target: WrittenNumbers, candidates: list[Cause], side_causes: list[Cause], counts_sizes: bool
+) -> list[Cause]:
     """The causes in doubt: how likely they are beside everything else that gives these numbers.
 
     One wrong number among many is mostly a slip, unless sizes are counted.
@@ -102,30 +118,32 @@ def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], who
     if not distinct:
         return []
     least = min(cause.bits for cause in distinct.values())
-    few = target.information_bits < FEW_BITS or target.all_equal
-    close, most = (CLOSE_IF_FEW if few else CLOSE, MAX_TIES + few) if not whole else TIES_OF_COUNTS
+    coarse = target.information_bits < FEW_BITS or target.all_equal
+    close, most = (
+        TIES_OF_COUNTS if counts_sizes else (CLOSE_IF_FEW, MAX_TIES + 1) if coarse else (CLOSE, MAX_TIES)
+    )
     chosen = _of_one_mistake(x for x in distinct.values() if x.bits <= least + close)[:most]
-    if whole:
+    if counts_sizes:
         ties = [cause for cause in distinct.values() if cause.bits <= least + EQUAL][:MAX_TIES]
         chosen = max(chosen, ties, key=len)
-    one_of_many = target.wrong_mask.sum() == 1 < target.wrong_mask.size and not whole
+    one_of_many = target.wrong_mask.sum() == 1 < target.wrong_mask.size and not counts_sizes
     evidence_bits = target.information_bits + (SLIP if one_of_many else UNLISTED)
     every = sum(2.0**-x.bits for x in distinct.values()) + 2.0**-evidence_bits + target.slip_probability
     share = sum(2.0**-x.bits for x in chosen) / every
-    little = target.wrong_mask.sum() == 1 and target.information_bits < FEW_BITS
-    doubtful = share < CERTAIN or one_of_many or little
-    if whole and target.values.size == 1:
+    is_weak = target.wrong_mask.sum() == 1 and target.information_bits < FEW_BITS
+    doubtful = share < CERTAIN or one_of_many or is_weak
+    if counts_sizes and target.values.size == 1:
         doubtful = target.slip_probability > SLIP_OF_COUNTS * every
     zeros = target.all_equal and not target.values.any()  # much gives zeros
-    nothing = zeros and len(distinct) > 1 and all(cause.edit for cause in chosen)
-    believed = BELIEVED_COUNTS if whole else BELIEVED
-    doubt = "thin" if share < believed or nothing else "doubtful" if doubtful else ""
+    only_zeros = zeros and len(distinct) > 1 and all(cause.edit_slug for cause in chosen)
+    believed = BELIEVED_COUNTS if counts_sizes else BELIEVED
+    doubt = "thin" if share < believed or only_zeros else "doubtful" if doubtful else ""
     if len(chosen) > 1:
         tie = "these numbers cannot tell it from the other"
         chosen = [replace(cause, evidence=tie) for cause in chosen]
-    rest = [cause for cause in distinct.values() if cause.sentence not in {x.sentence for x in chosen}]
-    rated = [replace(cause, doubt=doubt) for cause in chosen] + [replace(x, doubt="thin") for x in rest]
-    return [replace(cause, evidence_bits=evidence_bits) for cause in rated + beside]
+    unlikely = [x for x in distinct.values() if x.sentence not in {cause.sentence for cause in chosen}]
+    rated = [replace(cause, doubt=doubt) for cause in chosen] + [replace(x, doubt="thin") for x in unlikely]
+    return [replace(cause, evidence_bits=evidence_bits) for cause in rated + side_causes]
 
 
 def _of_one_mistake(causes: Iterable[Cause]) -> list[Cause]:
@@ -137,9 +155,10 @@ def _of_one_mistake(causes: Iterable[Cause]) -> list[Cause]:
     return kept
 
 
+@np.errstate(all="ignore")
 def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
     """Two common edits at once that give the student's numbers."""
-    target = Target(wrong)
+    target = WrittenNumbers(wrong)
     if (wrong.wrong_mask.sum() < 2 and not case.counts_sizes) or target.all_equal:
         return []
     matches = next(filter(None, (_pair_matches(graph, target) for graph in _graphs(case, wrong))), [])
@@ -156,7 +175,11 @@ def _graphs(case: Case, wrong: WrongStep) -> Iterator[StepGraph]:
 
 
 def _edit_matches(
-    graph: StepGraph, target: Target, from_rounded_steps: bool, most: float = 3
+    graph: StepGraph,
+    target: WrittenNumbers,
+    from_rounded_steps: bool,
+    made_before: Collection[str],
+    most: float = 3,
 ) -> tuple[list[Match], list[Match]]:
     """The edits that give all numbers, and those that give the wrong ones, where some rows are right."""
     found, partly = list[StepEdit](), list[tuple[StepEdit, str]]()
@@ -164,72 +187,73 @@ def _edit_matches(
     right, counted = graph.result.array, graph.case.counts_sizes
     windows = any(name in graph.case.inputs for name in SLID)  # whose outputs have no diagonal
     for edit in edits_of(graph):
-        value = graph.apply(edit) if edit.cost <= most else None
+        again = edit.mistake_id in made_before
+        value = graph.apply(edit) if edit.cost <= most or again else None
         tried[edit.cause, edit.cost] += value is not None
-        if value is None or (value.shape == right.shape and np.array_equal(value.array, right)):
+        if value is None or (value.shape == right.shape and (value == right).all()):
             continue
-        if target.all_equal and edit.cost > (1.4 if not target.values.any() else 2):
+        if target.all_equal and edit.cost > (1.4 if not target.values.any() else 2) and not again:
             continue  # zeros everywhere, or one number, are no work: only a common mistake leads there
-        if target.matches(value.array) or (
-            from_rounded_steps and _within_rounding(graph, edit, value, target)
-        ):
+        if target.matches(value) or (from_rounded_steps and _within_rounding(graph, edit, value, target)):
             found.append(edit)
-        elif counted and target.values.all() and target.matches(np.floor(value.array)):
+        elif counted and target.values.all() and target.matches(np.floor(value)):
             tried[edit.cause, edit.cost + 1] += 1
             found.append(edit._replace(says=f"{edit.says}, and rounded down", cost=edit.cost + 1))
-        elif (where := target.partial_match(value.array)) and not (windows and "diagonal" in where):
+        elif (where := target.partial_match(value)) and not (windows and "diagonal" in where):
             partly.append((edit, where))
     # The more edits of a kind there are, the less likely is each of them.
     bits = {x: edit_bits(x[1]) + math.log2(count) / 2 for x, count in tried.items() if count}
+    # A slip says nothing of its own number.
+    slip = PARTLY_BITS + target.information_bits / max(1, target.wrong_count)
     axes = {f"axis_{axis}": (graph.path, axis) for axis in range(right.ndim)}
-    in_part = [(x, x._replace(says=f"{x.says} ({where})", words={**x.words, **axes})) for x, where in partly]
-    return [Match(x, graph, bits[x.cause, x.cost]) for x in found], [
-        Match(said, graph, bits[x.cause, x.cost] + PARTLY_BITS) for x, said in in_part
-    ]
+    in_part = []
+    for edit, where in partly:
+        rarity = bits[edit.cause, edit.cost] + (slip if BUT_FOR_A_SLIP in where else PARTLY_BITS)
+        edit = edit._replace(says=f"{edit.says} ({where})", placeholders={**edit.placeholders, **axes})
+        in_part.append(Match(edit, graph, rarity))
+    return [Match(x, graph, bits[x.cause, x.cost]) for x in found], in_part
 
 
-def _formula_matches(graph: StepGraph, target: Target) -> list[Match]:
+def _formula_matches(graph: StepGraph, target: WrittenNumbers) -> list[Match]:
     """Formulas that nobody listed: functions of the step's own numbers, and then whatever gives these."""
     if target.all_equal or target.information_bits < FEW_BITS:
         return []
-    found = list[Match]()
-    with np.errstate(all="ignore"):
-        for edit, tried in other_formulas(graph, target.matching):
-            bits = edit_bits(1) + math.log2(tried)
-            value = graph.apply(edit) if not found or bits < found[0].bits + CLOSE else None
-            if value is not None and target.matches(value.array):
-                found.append(Match(edit, graph, bits))
+    found, most_bits = list[Match](), target.information_bits + UNLISTED - edit_bits(1)
+    for edit, tried in other_formulas(graph, target.matching, most_bits):
+        bits = edit_bits(edit.cost - 2) + math.log2(tried)
+        value = graph.apply(edit) if not found or bits < found[0].bits + CLOSE else None
+        if value is not None and target.matches(value):
+            found.append(Match(edit, graph, bits))
     return found
 
 
-def _within_rounding(graph: StepGraph, edit: StepEdit, value: HandTensor, target: Target) -> bool:
+def _within_rounding(graph: StepGraph, edit: StepEdit, value: Array, target: WrittenNumbers) -> bool:
     """Whether the rounding of the student's earlier numbers explains the difference."""
     sizes = {
         label: target.wrong.half_units[label] for label in graph.earlier if label in target.wrong.half_units
     }
     largest = max((float(np.max(size, initial=0)) for size in sizes.values()), default=0.0)
-    if largest == 0 or not target.matches(value.array, NEAR * largest * (1 + np.abs(value.array))):
+    if largest == 0 or not target.matches(value, NEAR * largest * (1 + np.abs(value))):
         return False
-    total = np.zeros_like(value.array)
+    total = np.zeros_like(value)
     for label, size in sizes.items():
-        if edit.options or label not in graph.known or graph.known[label].shape != size.shape:
+        if edit.options or label not in graph.tensors or graph.tensors[label].shape != size.shape:
             continue
         for index in map(tuple, np.argwhere(size > 0)):
-            moved = graph.known[label].array.copy()
+            moved = graph.tensors[label].array.copy()
             moved[index] += size[index]
-            known = {**graph.known, label: HandTensor(moved).labelled(label)}
-            other = replace(graph, known=known).apply(edit)
+            tensors = {**graph.tensors, label: HandTensor(moved).labelled(label)}
+            other = replace(graph, tensors=tensors).apply(edit)
             if other is None:
                 return False
-            with np.errstate(invalid="ignore"):  # infinity less infinity
-                total += np.nan_to_num(np.abs(other.array - value.array), posinf=0.0)
-    return target.matches(value.array, 1.05 * total)
+            total += np.nan_to_num(np.abs(other - value), posinf=0.0)
+    return target.matches(value, 1.05 * total)
 
 
-def _pair_matches(graph: StepGraph, target: Target) -> list[Match]:
+def _pair_matches(graph: StepGraph, target: WrittenNumbers) -> list[Match]:
     """Two common edits at once, at different places; of windows one may be rarer, done to the result."""
     singles, done_to_result = list[StepEdit](), list[StepEdit]()
-    windows = any(name in graph.known for name in SLID)
+    windows = any(name in graph.tensors for name in SLID)
     for edit in edits_of(graph):
         group = singles if edit.cost < 2 else done_to_result
         rarer = windows and edit.cost == 2 and [*edit.changes] == [len(graph.operations) - 1]
@@ -238,54 +262,61 @@ def _pair_matches(graph: StepGraph, target: Target) -> list[Match]:
         if value is not None and value.shape == graph.result.shape and len(group) < MAX_SINGLES:
             group.append(edit)
     count, found = 0, []
-    for first, second in (*combinations(singles, 2), *product(singles, done_to_result)):
-        if set(first.changes) & set(second.changes):
+    for edit_a, edit_b in (*combinations(singles, 2), *product(singles, done_to_result)):
+        if set(edit_a.changes) & set(edit_b.changes):
             continue
         count += 1
-        both = first._replace(changes={**first.changes, **second.changes})
+        both = edit_a._replace(changes={**edit_a.changes, **edit_b.changes})
         value = graph.apply(both)
-        if value is not None and target.matches(value.array):
-            found.append((first, second))
+        if value is not None and target.matches(value):
+            found.append((edit_a, edit_b))
     by_chance = count * 2.0**-target.information_bits
     return [Match(two_edits(*pair), graph, 0.0) for pair in found] if by_chance < PAIR_BY_CHANCE else []
 
 
 def _distinct_matches(
     case: Case, matches: list[Match], authored: Sequence[Cause]
-) -> tuple[list[Match], list[Match]]:
-    """The edits that differ from those before them on other numbers, too; and those that an authored mistake
-    says better.
+) -> tuple[list[Match], list[tuple[Match, int]], list[Match]]:
+    """The edits that differ from those before them on other numbers, too; those that an authored mistake says
+    better, and which; and those that are one of the first.
     """
     if not matches:
-        return [], []
-    others = [_with_other_numbers(matches[0].graph, seed) for seed in range(3)]
-    said_better = [[_authored_value(case, other, cause.slug) for other in others] for cause in authored]
-    seen, kept, known_already = list[list[Array]](), list[Match](), list[Match]()
+        return [], [], []
+    graphs = [_with_other_numbers(matches[0].graph, seed) for seed in range(3)]
+    said_better = [[_authored_value(case, graph, cause.slug) for graph in graphs] for cause in authored]
+    seen, kept, known_already, again = (
+        list[list[Array]](),
+        list[Match](),
+        list[tuple[Match, int]](),
+        list[Match](),
+    )
     for match in matches:
-        values = [None if match.edit.options else other.apply(match.edit) for other in others]
-        arrays = [value.array for value in values if value is not None]
-        if len(arrays) < len(others):
+        values = [None if match.edit.options else graph.apply(match.edit) for graph in graphs]
+        arrays = [value for value in values if value is not None]
+        if len(arrays) < len(graphs):
             kept.append(match)
-        elif any(_all_same(better, arrays) for better in said_better):
-            known_already.append(match)
-        elif not any(_all_same(before, arrays) for before in seen):
+        elif better := [n for n, values in enumerate(said_better) if _all_same(values, arrays)]:
+            known_already.append((match, better[0]))
+        elif any(_all_same(before, arrays) for before in seen):
+            again.append(match)
+        else:
             kept.append(match)
             seen.append(arrays)
-    return kept, known_already
+    return kept, known_already, again
 
 
 def _with_other_numbers(graph: StepGraph, seed: int) -> StepGraph:
     """The step with other numbers; sizes stay large beside strides, so that quotients tell them apart."""
-    draws, known = np.random.default_rng(seed), {}
-    whole = all(tensor.shape == () for tensor in graph.known.values())
-    for label, tensor in graph.known.items():
+    rng, tensors = np.random.default_rng(seed), {}
+    scalars_only = all(tensor.shape == () for tensor in graph.tensors.values())
+    for label, tensor in graph.tensors.items():
         if is_switch(tensor):
-            known[label] = tensor
+            tensors[label] = tensor
             continue
         least, most = (2, 7) if label in graph.case.options else (30, 400)
-        drawn = draws.integers(least, most, ()) * 1.0 if whole else draws.normal(2, 3, tensor.shape)
-        known[label] = HandTensor(np.asarray(drawn, tensor.array.dtype)).labelled(label)
-    return replace(graph, known=known)
+        drawn = rng.integers(least, most, ()) * 1.0 if scalars_only else rng.normal(2, 3, tensor.shape)
+        tensors[label] = HandTensor(np.asarray(drawn, tensor.array.dtype)).labelled(label)
+    return replace(graph, tensors=tensors)
 
 
 def _all_same(left: Sequence[Array | None], right: Sequence[Array]) -> bool:
@@ -294,8 +325,8 @@ def _all_same(left: Sequence[Array | None], right: Sequence[Array]) -> bool:
 
 def _authored_value(case: Case, graph: StepGraph, slug: str) -> Array | None:
     """What an authored mistake gives with the known numbers of a graph."""
-    numbers = {label: tensor.array for label, tensor in graph.known.items()}
-    given = [
+    numbers = {label: tensor.array for label, tensor in graph.tensors.items()}
+    changed = [
         {
             name: int(numbers[name])
             if isinstance(value, int)
@@ -307,10 +338,10 @@ def _authored_value(case: Case, graph: StepGraph, slug: str) -> Array | None:
         }
         for part in (case.inputs, case.options)
     ]
-    elsewhere = replace(case, inputs={**case.inputs, **given[0]}, options={**case.options, **given[1]})
-    own = {step: numbers[step] for step in graph.earlier if step in numbers}
+    elsewhere = replace(case, inputs={**case.inputs, **changed[0]}, options={**case.options, **changed[1]})
+    own_steps = {step: numbers[step] for step in graph.earlier if step in numbers}
     try:
-        steps = run_with_mistakes(elsewhere, MISCONCEPTIONS[slug], replacing=own)
+        steps = run_with_mistakes(elsewhere, MISCONCEPTIONS[slug], replacing=own_steps)
     except UNFIT:
         return None
     return steps.get(graph.path) if steps else None
@@ -319,9 +350,10 @@ def _authored_value(case: Case, graph: StepGraph, slug: str) -> Array | None:
 def _causes(case: Case, wrong: WrongStep, matches: list[Match]) -> list[Cause]:
     wording, causes = Wording(case.mechanism, case.options), []
     for match in matches:
-        slug, sentence = describe_edit(match.edit, match.graph, wording)
-        operands = tuple(wording.name(x) for x in match.edit.words.values() if isinstance(x, HandTensor))
-        kind, same = match.edit.cause.replace("{", "").replace("}", ""), match.edit.mistake_id or slug
-        evidence = wrong.evidence_text
-        causes.append(Cause(slug, sentence, evidence, wrong.path, kind, operands, same, bits=match.bits))
+        edit = match.edit
+        slug, sentence = describe_edit(edit, match.graph, wording)
+        operands = tuple(wording.name(x) for x in edit.placeholders.values() if isinstance(x, HandTensor))
+        edit_slug, mistake_id = edit.cause.replace("{", "").replace("}", ""), edit.mistake_id or slug
+        shown = (slug, sentence, wrong.evidence_text, wrong.path)
+        causes.append(Cause(*shown, edit_slug, operands, mistake_id, bits=match.bits))
     return causes

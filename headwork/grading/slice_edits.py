@@ -27,9 +27,9 @@ MANY = 8  # slices of an axis that are changed one by one, at most
 
 def operand_slice_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     """A row, a column, a head or a channel of an operand left out, alone, taken for all, or shifted."""
-    tensor = graph.known[label]
-    given = label not in graph.earlier
-    for cell in np.ndindex(tensor.shape) if given and 3 < tensor.array.size <= 16 else ():
+    tensor = graph.tensors[label]
+    is_input = label not in graph.earlier
+    for cell in np.ndindex(tensor.shape) if is_input and 3 < tensor.array.size <= 16 else ():
         for entry, cause, word in (
             (0, "left-out", "left out"),
             (-1, "of-wrong-sign", "read with another sign"),
@@ -45,40 +45,40 @@ def operand_slice_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     for axis, size in enumerate(tensor.shape):
         if not 2 <= size <= MANY:
             continue
-        words = {"it": tensor, "axis": (label, axis)}
+        names = {"it": tensor, "axis": (label, axis)}
         turned = Node("flip", (label,), {"axis": axis})
         says = "the {axis}s of {it} are read from the last to the first"
         sliding = any(name in graph.case.inputs for name in SLID)
-        yield StepEdit("{it}-reversed", says, {label: turned}, words, 1 if sliding else 2, "reversed")
+        yield StepEdit("{it}-reversed", says, {label: turned}, names, 1 if sliding else 2, "reversed")
         for shift, cause in ((1, "next-of-{it}"), (-1, "one-before-of-{it}")):
             key = _along(axis, np.roll(np.arange(size), -shift).tolist())
             says = f"{{it}} is read one {{axis}} too {'late' if shift == 1 else 'early'}"
             shifted = picked(label, key)
-            yield StepEdit(cause, says, {label: shifted}, words, 2, "shifted")
+            yield StepEdit(cause, says, {label: shifted}, names, 2, "shifted")
             shape = [size if axis == place else 1 for place in range(len(tensor.shape))]
             inside = (np.arange(size) != (size - 1 if shift == 1 else 0)).reshape(shape).astype(float)
             shifted = Node("multiply", (shifted, constant(label, inside)), {})
-            yield StepEdit(cause, f"{says}, with 0 at the end", {label: shifted}, words, 2, "shifted")
+            yield StepEdit(cause, f"{says}, with 0 at the end", {label: shifted}, names, 2, "shifted")
             again = picked(label, _along(axis, np.clip(np.arange(size) + shift, 0, size - 1).tolist()))
             says, cause = f"{says}, the one at the end twice", f"{cause}-clipped"
             if size > 2:  # else one is used for all
-                yield StepEdit(cause, says, {label: again}, words, 2, "shifted")
+                yield StepEdit(cause, says, {label: again}, names, 2, "shifted")
         if len(tensor.shape) == 2 and axis == 0 and tensor.shape[0] != tensor.shape[1]:
             read = Node("transpose", (label,), {"axis1": 0, "axis2": 1})
             read = Node("reshape", (read,), {"shape": tensor.shape})
             says = "the numbers of {it} are filled in column by column"
-            yield StepEdit("{it}-by-columns", says, {label: read}, words, 2)
+            yield StepEdit("{it}-by-columns", says, {label: read}, names, 2)
         mean = Node("sum", (label,), {"axis": axis, "keepdims": True})
         mean = Node("divide", (mean, constant(label, float(size))), {})
         mean = Node("expand", (mean,), {"shape": tensor.shape})
         says = "the mean of the {axis}s of {it} is used for every {axis}"
-        yield StepEdit("mean-of-{it}-for-all", says, {label: mean}, words, 2)
+        yield StepEdit("mean-of-{it}-for-all", says, {label: mean}, names, 2)
         if len(tensor.shape) == 1 and label in graph.case.inputs:
             count = constant(label, np.arange(float(size)))
             says = "0, 1, 2 and so on stand where {it} belongs"
-            yield StepEdit("numbers-of-{it}", says, {label: count}, words, 2)
+            yield StepEdit("numbers-of-{it}", says, {label: count}, names, 2)
         for index in range(size):
-            words = {"it": tensor, "axis": (label, axis), "i": str(index)}
+            names = {"it": tensor, "axis": (label, axis), "i": str(index)}
             shape = [size if axis == place else 1 for place in range(len(tensor.shape))]
             one = (np.arange(size) == index).astype(float).reshape(shape)
             for kept, cause, says in (
@@ -89,30 +89,23 @@ def operand_slice_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
                 ends = {"part-of-{it}-left-out": size - 1, "part-of-{it}-alone": 0}  # a sum cut short
                 cost = 3 if "subtracted" in cause else 1.5 if products and ends.get(cause) == index else 2
                 factor = constant(label, kept)
-                yield StepEdit(cause, says, {label: Node("multiply", (label, factor), {})}, words, cost)
+                yield StepEdit(cause, says, {label: Node("multiply", (label, factor), {})}, names, cost)
             every = picked(label, _along(axis, [index] * size))
             says = "{axis} {i} of {it} is used for every {axis}"
-            yield StepEdit("part-of-{it}-for-all", says, {label: every}, words, 2, f"{axis} {index} for all")
+            yield StepEdit("part-of-{it}-for-all", says, {label: every}, names, 2, f"{axis} {index} for all")
         for first, second in combinations(range(size), 2) if size > 2 else ():
             order = list(range(size))
             order[first], order[second] = second, first
             swapped = picked(label, _along(axis, order))
             says = f"{{axis}} {first} and {second} of {{it}} change places"
-            words = {"it": tensor, "axis": (label, axis)}
-            yield StepEdit("parts-of-{it}-swapped", says, {label: swapped}, words, 3)
+            names = {"it": tensor, "axis": (label, axis)}
+            yield StepEdit("parts-of-{it}-swapped", says, {label: swapped}, names, 3)
 
 
 def _square_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     """Of a square matrix the diagonal alone, or the blocks of heads on it; the columns dealt out to heads."""
-    tensor, heads = graph.known[label], graph.case.options.get("heads")
+    tensor, heads = graph.tensors[label], graph.case.options.get("heads")
     rows, columns = tensor.shape[-2:] if len(tensor.shape) > 1 else (0, 1)
-    if rows == columns > 1 and any(name in graph.case.inputs for name in SLID) and "kernel" in label:
-        first = np.broadcast_to(np.eye(rows)[:1].T @ np.ones((1, columns)), tensor.shape)
-        part = Node("multiply", (transposed(label), constant(label, first)), {})
-        says = (
-            "the first entry of the matrix product of window and {it} is taken, not the sum of the products"
-        )
-        yield StepEdit("matrix-product-with-{it}", says, {label: part}, {"it": tensor}, 2)
     if rows == columns > 1:
         eye = constant(label, np.broadcast_to(np.eye(rows), tensor.shape))
         says, part = "only the diagonal of {it} is used", Node("multiply", (label, eye), {})
@@ -148,22 +141,19 @@ def position_edits(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[
                 shifted: Changes = {number: picked(0, key)}
                 yield StepEdit("position-shifted", says, shifted, {"it": node.operands[0]}, cost, "shifted")
         yield from _half_edits(number, tensor)
-    left, words = node.operands[0], {"a": node.operands[0], "b": node.operands[-1]}
+    left, names = node.operands[0], {"a": node.operands[0], "b": node.operands[-1]}
     for square in (left, tensor) if node.operation == "matmul" else ():
         if len(square.shape) < 2 or square.shape[-2] != square.shape[-1]:
             continue
         eye = constant(0, np.broadcast_to(np.eye(square.shape[-1]), square.shape))
         if square is left:
-            own = Node("matmul", (Node("multiply", (0, eye), {}), 1), {})
+            diagonal = Node("matmul", (Node("multiply", (0, eye), {}), 1), {})
             says = "each row of {b} is weighted by its own entry of {a} alone, not the sum of all"
         else:
-            own = Node("multiply", (same_node(tensor), eye), {})
+            diagonal = Node("multiply", (same_node(tensor), eye), {})
             says = "only equal positions of {a} and {b} are multiplied, not each with each"
         cause = "own-row-alone" if square is left else "equal-positions-alone"
-        yield StepEdit(cause, says, {number: own}, words, 2)
-    if node.operation == "reshape" and len(node.operands[0].shape) > 1:
-        part = Node("reshape", (transposed(0),), node.options)
-        yield StepEdit("read-by-columns", "{a} is read column by column", {number: part}, words, 2)
+        yield StepEdit(cause, says, {number: diagonal}, names, 2)
     if node.operation == "reshape" and heads:
         before, after = node.operands[0].shape, tensor.shape
         if len(after) == len(before) + 1 and after[:-2] == before[:-1]:
@@ -190,15 +180,15 @@ def _half_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     key, operand = tensor.node.options["key"], tensor.node.operands[0]
     if not isinstance(key, slice) or (key.step or 1) == 1:
         return
-    half, words = operand.shape[0] // 2, {"it": operand}
+    half, names = operand.shape[0] // 2, {"it": operand}
     first = not key.start
     halves = [(slice(None, half), "first"), (slice(half, None), "second")]
     for (taken, word), cost in zip(halves if first else reversed(halves), (1, 2), strict=True):
         says = f"the {word} half of {{it}} is taken, not every second one"
         part: Changes = {number: picked(0, taken)}
-        yield StepEdit("half-of-{it}", says, part, words, cost, "halves")
+        yield StepEdit("half-of-{it}", says, part, names, cost, "halves")
     every: Changes = {number: 0}
-    yield StepEdit("all-of-{it}", "all of {it} are taken, not every second one", every, words)
+    yield StepEdit("all-of-{it}", "all of {it} are taken, not every second one", every, names)
 
 
 def left_out_term_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -230,17 +220,17 @@ def power_edits(graph: StepGraph) -> Iterator[StepEdit]:
         return
     it, label = same_node(result), graph.leaves[0]
     count = constant(it, np.reshape(np.array(exponents, float), result.shape))
-    nothing, words = Node("subtract", (it, it), {}), {"a": graph.known[label]}
+    zeros, names = Node("subtract", (it, it), {}), {"a": graph.tensors[label]}
     top = Node("power", (label, constant(label, float(max(exponents)))), {})
     zero = constant(it, np.reshape([float(x == 0) for x in exponents], result.shape))
     for cause, says, part in (
         ("exponents-for-powers", "the exponents are given, not the powers", count),
-        ("one-power-for-all", "{a} itself stands there for every power", Node("add", (nothing, label), {})),
-        ("highest-power-for-all", "every input has the highest power", Node("add", (nothing, top), {})),
+        ("one-power-for-all", "{a} itself stands there for every power", Node("add", (zeros, label), {})),
+        ("highest-power-for-all", "every input has the highest power", Node("add", (zeros, top), {})),
         ("power-backwards", "base and exponent change places", Node("power", (count, label), {})),
         ("power-zero-as-zero", "the power of 0 is taken as 0; it is 1", Node("subtract", (it, zero), {})),
     ):
-        yield StepEdit(cause, says, {number: part}, words, 1)
+        yield StepEdit(cause, says, {number: part}, names, 1)
 
 
 def _factors(tensor: HandTensor, label: str) -> int:
@@ -276,23 +266,23 @@ def concatenation_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     places = range(len(operands))
     for place in places:
         kept = tuple(i for i in places if i != place)
-        words = {"a": operands[place], "i": str(place)}
+        names = {"a": operands[place], "i": str(place)}
         named = len(operands) != len({o.node for o in operands}) or operands[place].array.size == 1
         says = "{a} is left out" if named else "part {i} is left out"
         node = Node("cat", kept, tensor.node.options)
-        yield StepEdit("{a}-left-out", says, {number: node}, words)
+        yield StepEdit("{a}-left-out", says, {number: node}, names)
     factors = {place: _two_factors(operands[place]) for place in places if operands[0].array.size == 1}
     for place, pair in factors.items():
         for order in permutations((*(i for i in places if i != place), *pair)) if pair else ():
-            words = {"a": pair[0].operands[0], "b": pair[1].operands[0]}
+            names = {"a": pair[0].operands[0], "b": pair[1].operands[0]}
             changes: Changes = {number: Node("cat", order, tensor.node.options)}
-            yield StepEdit("{a}-and-{b}-apart", "{a} and {b} stand apart, not multiplied", changes, words, 2)
+            yield StepEdit("{a}-and-{b}-apart", "{a} and {b} stand apart, not multiplied", changes, names, 2)
     for i, j in combinations(places, 2) if operands[0].array.size == 1 else ():
         joined: Any = Node("multiply", (i, j), {})
         kept = tuple(joined if x == i else x for x in places if x != j)
-        words = {"a": operands[i], "b": operands[j]}
+        names = {"a": operands[i], "b": operands[j]}
         says, node = "{a} and {b} are joined to one", Node("cat", kept, tensor.node.options)
-        yield StepEdit("{a}-and-{b}-joined", says, {number: node}, words, 2)
+        yield StepEdit("{a}-and-{b}-joined", says, {number: node}, names, 2)
     for order in permutations(places) if len(operands) <= 4 else (tuple(reversed(places)),):
         if order != tuple(places):
             node = Node("cat", order, tensor.node.options)
@@ -326,38 +316,32 @@ def result_slice_edits(graph: StepGraph) -> Iterator[StepEdit]:
     for axis, size in enumerate(result.shape):
         if not 2 <= size <= MANY:
             continue
-        words = {"axis": (graph.path, axis)}
+        names = {"axis": (graph.path, axis)}
         turned: Changes = {number: Node("flip", (it,), {"axis": axis})}
         says = "the {axis}s stand in reverse order"
-        yield StepEdit("{axis}s-reversed", says, turned, words, 1, "reversed")
+        yield StepEdit("{axis}s-reversed", says, turned, names, 1, "reversed")
         for index in (0, size - 1) if result.node.operation != "cat" else ():
             key = _along(axis, [i for i in range(size) if i != index])
             part: Changes = {number: picked(it, key)}
-            yield StepEdit("part-missing", f"{{axis}} {index} is missing", part, words, 1)
+            yield StepEdit("part-missing", f"{{axis}} {index} is missing", part, names, 1)
         for index in range(size):
             every: Changes = {number: picked(it, _along(axis, [index] * size))}
-            yield StepEdit("part-repeated", f"every {{axis}} is a copy of {{axis}} {index}", every, words, 3)
-        total = Node("sum", (it,), {"axis": axis, "keepdims": True})
-        total = Node("expand", (total,), {"shape": result.shape})
-        mean = Node("divide", (total, constant(it, float(size))), {})
-        for part_of, word in ((mean, "mean"), (total, "sum")):
-            says = f"every {{axis}} is the {word} of all"
-            yield StepEdit(f"{word}-repeated", says, {number: part_of}, words, 3)
+            yield StepEdit("part-repeated", f"every {{axis}} is a copy of {{axis}} {index}", every, names, 3)
         for shift in (1, -1):
             kept = [0.0 if i - shift not in range(size) else 1.0 for i in range(size)]
             factor = constant(it, np.reshape(kept, [-1 if a == axis else 1 for a in places]))
             rolled = picked(it, _along(axis, np.roll(np.arange(size), shift).tolist()))
             says = f"everything stands one {{axis}} too {'late' if shift > 0 else 'early'}"
             for shifted in (rolled, Node("multiply", (rolled, factor), {})):
-                yield StepEdit("result-shifted", says, {number: shifted}, words, 2, "shifted")
+                yield StepEdit("result-shifted", says, {number: shifted}, names, 2, "shifted")
         for first, second in combinations(range(size), 2) if size > 2 else ():
             order = [second if i == first else first if i == second else i for i in range(size)]
             exchanged: Changes = {number: picked(it, _along(axis, order))}
             says = f"{{axis}} {first} and {second} of the result change places"
-            yield StepEdit("parts-swapped", says, exchanged, words, 2.5)
+            yield StepEdit("parts-swapped", says, exchanged, names, 2.5)
         for source, target in permutations(range(size), 2):
             key = _along(axis, [source if i == target else i for i in range(size)])
             part = {number: picked(it, key)}
             says = f"{{axis}} {target} is a copy of {{axis}} {source}"
             next_row = axis == len(places) - 2 and abs(source - target) == 1
-            yield StepEdit("part-copied", says, part, words, 1 if next_row else 2)
+            yield StepEdit("part-copied", says, part, names, 1 if next_row else 2)

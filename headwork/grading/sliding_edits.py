@@ -21,12 +21,12 @@ def border_edits(graph: StepGraph, rows: list[dict[str, Any]]) -> Iterator[StepE
     name = next((name for name in SLID if name in graph.case.inputs), "")
     if not name or "padding" not in graph.case.options:
         return
-    tensor, wide = graph.known[name], graph.case.options["padding"]
+    tensor, padding = graph.tensors[name], graph.case.options["padding"]
     array, axes = tensor.array, (-1,) if name == "signal" else (-2, -1)
-    taps = next(graph.known[x].shape[-1] for x in ("kernel", "kernels") if x in graph.known)
-    for row in (row for row in rows if row["padded"] == bool(wide)):
+    taps = next(graph.tensors[x].shape[-1] for x in ("kernel", "kernels") if x in graph.tensors)
+    for row in (row for row in rows if row["padded"] == bool(padding)):
         for along, where in ALONG_AXES.items() if len(axes) > 1 else [((-1,), "")]:
-            many = [end * (wide or taps - 1) for end in row["ends"]]
+            many = [end * (padding or taps - 1) for end in row["ends"]]
             ends = [many if axis - array.ndim in along else (0, 0) for axis in range(array.ndim)]
             mode: Any
             mode, value = ("constant", 1.0) if row["mode"] == "ones" else (row["mode"], 0.0)
@@ -34,60 +34,41 @@ def border_edits(graph: StepGraph, rows: list[dict[str, Any]]) -> Iterator[StepE
             changed = {name: np.pad(array, ends, mode, **values), "padding": 0}
             cause, cost = f"border-{row['mode']}", row["cost"] + bool(where)
             yield StepEdit(cause, row["says"] + where, {}, {}, cost, "border", changed)
-    for first, last, says in ((1, 0, "the first"), (0, 1, "the last"), (1, 1, "the first and the last")):
-        for axis in axes:
-            kept = {name: array.take(range(first, array.shape[axis] - last), axis)}
-            word = "position" if len(axes) == 1 else "column" if axis == -1 else "row"
-            said = f"{says} {word} of {{it}} is left out"
-            yield StepEdit("end-of-{it}-left-out", said, {}, {"it": tensor}, 2, "border", kept)
-    if "kernel" in graph.known:
-        gaps = graph.known["kernel"].array
+    if "kernel" in graph.tensors:
+        gaps = graph.tensors["kernel"].array
         for axis in axes:
             gaps = np.insert(gaps, range(1, gaps.shape[axis]), 0.0, axis)
-        says = "a position is left out between the taps of the kernel"
-        yield StepEdit("kernel-with-gaps", says, {}, {}, 2, "", {"kernel": gaps})
+        if graph.case.options["stride"] == 2:
+            says = "the stride is put between the taps of the kernel; it is how far the kernel moves"
+            cut: Changes = {-1: tuple(map(slice, graph.result.shape))}
+            changed = {"kernel": gaps, "stride": 1}
+            yield from (StepEdit("stride-in-kernel", says, x, {}, 2, "", changed) for x in ({}, cut))
 
 
 def sheared_row_edits(graph: StepGraph, key: int | str, it: Any, tensor: HandTensor) -> Iterator[StepEdit]:
-    """The rows of a banded matrix shifted by another number of places than they must be."""
+    """The rows of a banded matrix that are not shifted."""
     if len(tensor.shape) != 2 or not (tensor.array == 0).any() or tensor.shape[1] < 3:
         return
     rows, columns = np.indices(tensor.shape)
     stride = int(graph.case.options.get("stride", 1))
-    for shift, cause, says in (
-        (stride, "rows-not-shifted", "every row starts where the first does; each must be shifted"),
-        (-stride, "rows-shifted-twice", "each row is shifted twice as far as it must be"),
-        (2 * stride, "rows-shifted-backwards", "the rows are shifted to the left, not to the right"),
-    ):
-        sheared = picked(it, (rows, (columns + shift * rows) % tensor.shape[1]))
-        inside = (columns + shift * rows < tensor.shape[1]) & (columns + shift * rows >= 0)
-        cut = Node("multiply", (sheared, constant(it, inside.astype(float))), {})
-        yield from (StepEdit(cause, says, {key: whole}, {}, 2) for whole in (sheared, cut))
+    places = columns + stride * rows
+    sheared = picked(it, (rows, places % tensor.shape[1]))
+    cut = Node("multiply", (sheared, constant(it, (places < tensor.shape[1]).astype(float))), {})
+    says = "every row starts where the first does; each must be shifted"
+    yield from (StepEdit("rows-not-shifted", says, {key: whole}, {}, 2) for whole in (sheared, cut))
 
 
 def band_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """A banded matrix whose kernels stand elsewhere, go on at the ends, or are flipped in one row."""
-    taps = next((x for x in ("kernel", "kernels") if graph.path == "matrix" and x in graph.known), "")
+    taps = next((x for x in ("kernel", "kernels") if graph.path == "matrix" and x in graph.tensors), "")
     if not taps:
         return
-    size, length = graph.known[taps].shape[-1], graph.result.shape[-1]
+    size, length = graph.tensors[taps].shape[-1], graph.result.shape[-1]
     numbers = np.arange(len(graph.result.array))
     starts = numbers * graph.case.options.get("stride", 1) - graph.case.options.get("padding", 0)
     for cause, says, moved, how in (
         ("kernel-goes-round", "the kernel goes round at the ends; it must be cut off there", starts, "round"),
         ("kernel-repeated", "the kernel is repeated along the whole row; all else is 0", starts, "repeated"),
-        (
-            "kernel-pushed-in",
-            "at the ends the kernel is pushed back in",
-            starts.clip(0, length - size),
-            "cut",
-        ),
-        (
-            "kernel-pushed-in",
-            "at the last end the kernel is pushed back in",
-            starts.clip(max=length - size),
-            "cut",
-        ),
         (
             "border-edge",
             "taps that fall on the padding are added to the column at the border",
@@ -95,6 +76,12 @@ def band_edits(graph: StepGraph) -> Iterator[StepEdit]:
             "edge",
         ),
         ("windows-reversed", "the windows run from the last to the first", starts[::-1], "cut"),
+        (
+            "padding-left-out",
+            "the padding is left out: row 0 starts with the whole kernel",
+            starts - starts[0],
+            "cut",
+        ),
         ("stride-plus-one", "each row is moved one column too far", starts + numbers, "cut"),
         *((f"{n}", f"the kernel is flipped only in row {n}", starts, "cut") for n in numbers),
     ):
@@ -116,11 +103,11 @@ def band_edits(graph: StepGraph) -> Iterator[StepEdit]:
 def kernel_part_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """The kernel flipped or transposed in one channel, or for one output, only."""
     label = next((x for x in ("kernel", "kernels") if x in graph.leaves), "")
-    tensor = graph.known[label] if label else graph.result
-    inner = 2 if "image" in graph.known else 1
+    tensor = graph.tensors[label] if label else graph.result
+    inner = 2 if "image" in graph.tensors else 1
     places = np.indices(tensor.shape)
     for axis in range(len(tensor.shape) - inner) if label else ():
-        words = {"it": tensor, "axis": (label, axis)}
+        names = {"it": tensor, "axis": (label, axis)}
         for index in range(tensor.shape[axis]) if tensor.shape[axis] > 1 else ():
             ways = [(np.flip(places, -1), "flipped"), (np.flip(places, (-2, -1)), "flipped both ways")]
             ways += [(np.flip(places, -2), "turned upside down"), (np.swapaxes(places, -2, -1), "transposed")]
@@ -128,4 +115,4 @@ def kernel_part_edits(graph: StepGraph) -> Iterator[StepEdit]:
                 if moved.shape == places.shape:
                     key = tuple(np.where(places[axis] == index, moved, places))
                     says = f"{{it}} is {how} only in {{axis}} {index}"
-                    yield StepEdit("{it}-flipped-in-part", says, {label: picked(label, key)}, words, 2)
+                    yield StepEdit("{it}-flipped-in-part", says, {label: picked(label, key)}, names, 2)

@@ -26,14 +26,14 @@ def _first_largest_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     ties = scores >= scores.max(-1, keepdims=True) - 1e-9
     if ties.sum() == ties[..., 0].size:
         return  # an edit of the table
-    first = constant(0, (np.arange(scores.shape[-1]) == ties.argmax(-1)[..., None]).astype(float))
+    first_largest = constant(0, (np.arange(scores.shape[-1]) == ties.argmax(-1)[..., None]).astype(float))
     if tensor.node.operation == "softmax":
         says = "the largest score takes all the weight, of equal ones the first"
-        yield StepEdit("largest-takes-all", says, {number: first}, {}, 1.2)
+        yield StepEdit("largest-takes-all", says, {number: first_largest}, {}, 1.2)
     else:
         says = "only the row of {b} with the largest weight in {a} is taken, of equal ones the first"
-        words = {"a": tensor.node.operands[0], "b": tensor.node.operands[1]}
-        yield StepEdit("largest-alone", says, {number: Node("matmul", (first, 1), {})}, words, 2)
+        names = {"a": tensor.node.operands[0], "b": tensor.node.operands[1]}
+        yield StepEdit("largest-alone", says, {number: Node("matmul", (first_largest, 1), {})}, names, 2)
 
 
 def _hidden_key_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -44,15 +44,15 @@ def _hidden_key_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iter
     if not (softmax or chosen) or len(scores.shape) < 2:
         return
     rows, keys = scores.shape[-2:]
-    hidden = [
+    masks = [
         ("causal-mask-applied", "a causal mask is applied that is not asked for", 1 - np.tri(rows, keys), 2)
     ]
     if rows == keys:
-        hidden.append(("own-token-left-out", "the token itself is left out of the softmax", np.eye(rows), 2))
+        masks.append(("own-token-left-out", "the token itself is left out of the softmax", np.eye(rows), 2))
     for key in range(keys if keys <= MOST_KEYS else 0):
         says, cost = f"key {key} is left out: it gets no weight", 2 if key in (0, keys - 1) else 3
-        hidden.append(("key-left-out", says, np.arange(keys) == np.full((rows, 1), key), cost))
-    for cause, says, mask, cost in hidden:
+        masks.append(("key-left-out", says, np.arange(keys) == np.full((rows, 1), key), cost))
+    for cause, says, mask, cost in masks:
         it: Any = 0 if softmax else same_node(tensor)
         part = Node(
             "masked_fill", (it, constant(it, np.broadcast_to(mask, scores.shape))), {"value": -np.inf}

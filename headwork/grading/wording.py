@@ -44,6 +44,8 @@ class Wording:
             return plain_formula(card.symbol)
         scope = label.rpartition("/")[0].replace("step ", "")
         symbol = plain_formula(self.mechanism.step(label).symbol)
+        if scope.isdigit() and "(t+1)" in symbol:
+            return symbol.replace("(t+1)", str(int(scope) + 1))
         symbol = f"{symbol.replace('_t', '')} of step" if scope.isdigit() else symbol
         return f"{symbol} {scope}".strip()
 
@@ -73,17 +75,17 @@ class Wording:
 
     def _is_unsaid(self, node: Node, tensor: HandTensor) -> bool:
         """Whether a formula is read without it: a factor "with biases: 1", zeros added or put around."""
-        value, given = tensor.array, tensor.label or tensor.node.operands
+        value, origin = tensor.array, tensor.label or tensor.node.operands
         if node.operation == "multiply":
             return tensor.label in self.options and tensor.shape == () and float(value) == 1
-        if node.operation == "cat" and not given:
+        if node.operation == "cat" and not origin:
             return not value.any()
         below = tensor.node.operands
         switched_off = tensor.node.operation == "multiply" and any(
             x.label in self.options and x.shape == () and float(x.array) == 0 for x in below
         )
         nothing = tensor.node.operation == "subtract" and self._tree(below[0]) == self._tree(below[1])
-        return bool(given) and not tensor.label and (switched_off or nothing)
+        return bool(origin) and not tensor.label and (switched_off or nothing)
 
     def _tree(self, tensor: HandTensor) -> Expression:
         """The tensor as a tree of whole tensors, each leaf a number that holds its symbol."""

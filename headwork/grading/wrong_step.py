@@ -1,10 +1,9 @@
 """A wrong step beside what it should be, and what is said about it."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +23,8 @@ class Cause:
 
     ``edit`` and ``operands`` say how the step was worked out instead. Causes with one ``mistake_id`` are one
     mistake. ``doubt`` is "doubtful" where a slip is as likely, "beside" where an authored mistake says it
-    better, "thin" where too much else gives these numbers: these two are told only if other steps show it.
+    better (``same_as``), "again" where another edit does, "thin" where too much else gives these numbers:
+    these are told only if other steps show it.
     ``bits`` says how rare the mistake is, ``evidence_bits`` how unlikely these numbers are without it.
     """
 
@@ -32,37 +32,43 @@ class Cause:
     sentence: str
     evidence: str = ""
     step: str = ""
-    edit: str = ""
+    edit_slug: str = ""
     operands: tuple[str, ...] = ()
     mistake_id: str = ""
     doubt: str = ""
     bits: float = 0.0
     evidence_bits: float = 0.0
+    same_as: str = ""
 
     @property
     def is_named(self) -> bool:
         """Whether it is told although no other step shows it."""
-        return self.doubt not in ("thin", "beside")
+        return self.doubt not in ("thin", "beside", "again")
 
     @property
     def name(self) -> str:
         return self.slug.replace("-", " ")
 
 
+class StartingSteps(NamedTuple):
+    """The earlier steps that a student may have continued from: right ones unrounded, or all as written."""
+
+    precise: Steps
+    written: Steps
+
+
 @dataclass(frozen=True)
 class WrongStep:
     """A wrong step: the entries, which of them differ from the reference, and the earlier steps.
 
-    ``starting_steps`` are the two sets of earlier steps that a student may have continued from: the
-    right ones in full precision, or all as written; ``half_units`` is half a unit of the last digit of each
-    entry of the latter.
+    ``half_units`` is half a unit of the last digit of each entry of the earlier steps as written.
     """
 
     path: str
     entries: Entries
     reference: Array
     wrong_mask: Array
-    starting_steps: Sequence[Steps]
+    starting_steps: StartingSteps
     half_units: Steps
     digits: int
 
@@ -91,18 +97,20 @@ class WrongStep:
         entries = self.entries.fit(value.shape)
         if entries is None:
             return False
-        allowed = tolerance(entries, self.digits) + slack
+        allowed = (self.allowed if entries is self.entries else tolerance(entries, self.digits)) + slack
         return not (mismatches(entries, value, allowed) & ~entries.blank).any()
 
 
-class Target:
+class WrittenNumbers:
     """The numbers of a wrong step, ready to be compared with many values."""
 
     def __init__(self, wrong: WrongStep) -> None:
         self.wrong = wrong
         self.values, self.wrong_mask = wrong.entries.values, wrong.wrong_mask
         self.allowed = wrong.allowed * (1 + 1e-6)
+        self.wrong_count = int(wrong.wrong_mask.sum())
         self.written = ~wrong.entries.blank
+        self.all_written = bool(self.written.all())
         self.all_equal = self.values.size > 1 and bool((self.values == self.values.flat[0]).all())
 
     def matches(self, value: Array, slack: Any = 0.0) -> bool:
@@ -111,23 +119,28 @@ class Target:
         return bool(self._near(value, slack).all())
 
     def _near(self, value: Array, slack: Any = 0.0) -> Array:
-        with np.errstate(all="ignore"):
-            near = np.abs(self.values - value) <= self.allowed + slack + 1e-12 * np.abs(value)
-        near &= np.isfinite(value)
-        hidden: Any = np.isnan(value).all(-1, keepdims=True) & (self.values == 0) if value.ndim > 1 else False
-        hidden &= value.shape[-1:] != (1,)  # what is left of a row in which all is hidden
+        """Which entries are those of a value; numpy's warnings are off where this is called."""
+        near = np.abs(self.values - value) <= self.allowed + slack + 1e-12 * np.abs(value)
+        finite = np.isfinite(value)
+        if not finite.all():
+            near = self._near_undefined(value, near & finite, finite)
+        return near if self.all_written else near | ~self.written
+
+    def _near_undefined(self, value: Array, near: Array, finite: Array) -> Array:
+        """The same where some numbers are infinite or 0/0, which is written as 0."""
+        empty: Any = np.isnan(value).all(-1, keepdims=True) & (self.values == 0) if value.ndim > 1 else False
+        empty &= value.shape[-1:] != (1,)  # what is left of a row in which all is hidden
         cells = self.wrong_mask
-        if cells.shape == value.shape and (cells & np.isfinite(value)).sum() > 1:
-            hidden |= np.isnan(value) & (self.values == 0)  # 0/0 is written as 0
-        return near | (value == self.values) | hidden | ~self.written
+        if cells.shape == value.shape and (cells & finite).sum() > 1:
+            empty |= np.isnan(value) & (self.values == 0)
+        return near | (value == self.values) | empty
 
     def matching(self, stack: Array) -> Array:
         """Which values of a stack are these numbers."""
         if stack[0].size != self.values.size:
             return np.zeros(len(stack), bool)
         values, flat = self.values.ravel(), stack.reshape(len(stack), -1)
-        with np.errstate(all="ignore"):
-            near = np.abs(values - flat) <= self.allowed.ravel() + 1e-12 * np.abs(flat)
+        near = np.abs(values - flat) <= self.allowed.ravel() + 1e-12 * np.abs(flat)
         near |= (flat == values) | (np.isnan(flat) & (values == 0)) | ~self.written.ravel()
         met: Array = near.all(-1)
         met[met] = [self.matches(value) for value in stack[met]]
@@ -135,10 +148,10 @@ class Target:
 
     def partial_match(self, value: Array) -> str:
         """In which rows, columns or heads a value gives the wrong numbers, where all others are right."""
-        if not value.shape == self.values.shape == self.wrong_mask.shape:
+        if not value.shape == self.values.shape == self.wrong_mask.shape or self.wrong_count < 2:
             return ""
         near = self._near(value)
-        if near.size - near.sum() == 1 and self.wrong_mask.sum() > 2 and self.wrong_mask[~near].all():
+        if near.size - near.sum() == 1 and self.wrong_count > 2 and self.wrong_mask[~near].all():
             return f"{BUT_FOR_A_SLIP} [{','.join(str(int(i)) for i in np.argwhere(~near)[0])}]"
         return next((where for where, cells in self.wrong_regions if near[cells].all()), "")
 
@@ -180,9 +193,13 @@ class Target:
         grid = (1 / parts for parts in PARTS if (off[parts] < GRID).all())
         unit = max(unit, next(grid, 0.0))  # thirds or quarters say less than their digits
         numbers = [round(float(x) / unit) for x in values[cells & self.written] if math.isfinite(x)]
-        different, right_ones = len(set(numbers)), min(values.size - len(numbers), 8)
+        sparse = len(numbers) > 1 and 0 < 4 * np.count_nonzero(values) < values.size  # much gives zeros
+        zeros = numbers.count(0) if sparse else 0
+        different = len(set(numbers) - {0} if sparse else set(numbers))
+        right_ones = min(int(np.count_nonzero(values[~cells])) if sparse else values.size - len(numbers), 8)
         # The place of a number says something too: the same one again, or that a cell stays right.
-        information = different * math.log2(1 + span / unit) + (len(numbers) - different) + right_ones / 2
+        information = different * math.log2(1 + span / unit) + (len(numbers) - zeros - different)
+        information += (right_ones + zeros) / 2
         return float(information + (0 if values.shape == right.shape else 6))  # few edits give another shape
 
     @cached_property

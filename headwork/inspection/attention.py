@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parameter import is_lazy
 
-from headwork.errors import InputError, TooLarge, check_known, unknown_name
+from headwork.errors import InputError, TooLarge, check_all_known, unknown_name
 from headwork.inspection.operations import storage_key
 from headwork.inspection.scores import Layout
 from headwork.inspection.watching import COMPILED, OUTSIDE, AttentionWatcher, DetectedAttention
@@ -112,8 +112,7 @@ def attention_of(
     >>> result.records[0].weights.shape
     torch.Size([1, 2, 3, 3])
     """
-    for name in keep:
-        check_known("tensor to keep", name, TENSOR_NAMES)
+    check_all_known("tensor to keep", keep, TENSOR_NAMES)
     pattern = [paths] if isinstance(paths, str) else paths
     collector = AttentionCollector(pattern, ("weights", *keep), limit, gradients)
     output = run_with_collector(module, inputs, kwargs, collector)
@@ -217,9 +216,9 @@ def _copy_weights(record: AttentionRecord) -> None:
     record.weights = record.weights.clone()
 
 
-def _save_parameter(written: list[tuple[Tensor, Tensor]], data: Tensor) -> None:
+def _save_parameter(saved_values: list[tuple[Tensor, Tensor]], data: Tensor) -> None:
     """Before the module writes over a parameter."""
-    written.append((data, data.clone()))
+    saved_values.append((data, data.clone()))
 
 
 def path_matches(path: str, pattern: str) -> bool:
@@ -231,7 +230,7 @@ def path_matches(path: str, pattern: str) -> bool:
 def preserve_state(parts: list[nn.Module], before_write: BeforeWrite) -> Iterator[None]:
     """Afterwards training mode, parameters, buffers and random states are as they were, whatever happened."""
     before = [(part, part.training, dict(part._buffers), dict(part._parameters)) for part in parts]
-    buffers = [(b, b.detach().clone()) for _, _, own, _ in before for b in own.values() if b is not None]
+    buffers = [(b, b.detach().clone()) for _, _, named, _ in before for b in named.values() if b is not None]
     parameters = [
         (p, p.data) for *_, own in before for p in own.values() if isinstance(p, Tensor) and not is_lazy(p)
     ]
@@ -246,11 +245,11 @@ def preserve_state(parts: list[nn.Module], before_write: BeforeWrite) -> Iterato
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])
-        for part, training, named, own in before:
+        for part, training, named_buffers, named_parameters in before:
             part.training = training
             if not isinstance(part, torch.jit.ScriptModule):
-                part._buffers.update(named)
-                part._parameters.update(own)
+                part._buffers.update(named_buffers)
+                part._parameters.update(named_parameters)
         # Through .data: what the graph of the output has saved still counts as unchanged.
         with torch.no_grad():
             for tensor, copy in (*written, *buffers):

@@ -50,7 +50,7 @@ class TensorNode:
     _axes: Axes | None = None
 
     def __post_init__(self) -> None:
-        parents, multiplies = self.parents, self.op in PRODUCTS or self.op in LINEAR
+        parents, multiplies = self.parents, self.op in FIRST_OPERAND or self.op in LINEAR
         self.constant = self.constant or (bool(parents) and all(p.constant for p in parents))
         self.after_product = multiplies or any(p.after_product for p in parents)
         self.data_product = any(p.data_product for p in parents) and self.op not in ENDS_DATA_PRODUCT
@@ -96,8 +96,8 @@ def origins(axis: Axis) -> set[int]:
 
 def product_operands(node: TensorNode) -> tuple[TensorNode, TensorNode, set[int], set[int]] | None:
     """Left and right operand of a product, and the origins of its axes that stem from one of them alone."""
-    if node.op in PRODUCTS:
-        left, right = node.parents[PRODUCTS[node.op] :][:2]
+    if node.op in FIRST_OPERAND:
+        left, right = node.parents[FIRST_OPERAND[node.op] :][:2]
         rows, columns = node.axes[-2:] if len(right.shape) > 1 else (node.axes[-1], ())
         return left, right, origins(rows), origins(columns)
     if node.op in LINEAR and len(node.parents) > 1:
@@ -107,16 +107,12 @@ def product_operands(node: TensorNode) -> tuple[TensorNode, TensorNode, set[int]
     if multiplication is None or multiplication.op != "mul" or len(multiplication.parents) != 2:
         return None
     left, right = multiplication.parents
-    return (
-        left,
-        right,
-        _origins_of_one(multiplication, left, right),
-        _origins_of_one(multiplication, right, left),
-    )
+    of_left = _origins_of_one(multiplication, left, right)
+    return left, right, of_left, _origins_of_one(multiplication, right, left)
 
 
-def _origins_of_one(node: TensorNode, one: TensorNode, other: TensorNode) -> set[int]:
-    padded_shapes = [(1,) * (len(node.shape) - len(p.shape)) + p.shape for p in (one, other)]
+def _origins_of_one(node: TensorNode, node_a: TensorNode, node_b: TensorNode) -> set[int]:
+    padded_shapes = [(1,) * (len(node.shape) - len(p.shape)) + p.shape for p in (node_a, node_b)]
     return {
         f.origin
         for axis, a, b in zip(node.axes, *padded_shapes, strict=True)
@@ -191,11 +187,9 @@ def _unsqueeze(node: TensorNode) -> Axes:
 
 def _remove_axes(node: TensorNode) -> Axes:
     """select, unbind: one axis less. squeeze and sums may take several away."""
-    dims = node.args[0] if node.args else range(len(node.parents[0].shape))
-    rank = len(node.parents[0].shape)
-    removed = (
-        {d % rank for d in ([dims] if isinstance(dims, int) else dims or range(rank))} if rank else set()
-    )
+    rank, dims = len(node.parents[0].shape), node.args[0] if node.args else ()
+    dims = [dims] if isinstance(dims, int) else dims or range(rank)
+    removed = {d % rank for d in dims} if rank else set()
     if node.op == "squeeze":
         removed = {d for d in removed if node.parents[0].shape[d] == 1}
     axes = node.parents[0].axes
@@ -216,7 +210,7 @@ def _same_rank(node: TensorNode) -> Axes | None:
 
 
 def _matrix_product(node: TensorNode) -> Axes:
-    left, right = node.parents[PRODUCTS[node.op] :][:2]
+    left, right = node.parents[FIRST_OPERAND[node.op] :][:2]
     rows = left.axes[-2]
     columns = right.axes[-1] if len(right.shape) > 1 else ()
     # A linear layer keeps the tokens' axis; a product of data with data begins two new ones.
@@ -259,20 +253,20 @@ def _elementwise(node: TensorNode) -> Axes | None:
     operands = [p for p in node.parents if len(p.shape) <= rank and p.shape]
     operands.sort(key=lambda p: (p.after_product, not p.constant, math.prod(p.shape)), reverse=True)
     padded = [((),) * (rank - len(p.shape)) + p.axes for p in operands]
-    own = [{i for i in range(rank) if axes[i]} for axes in padded]
+    traced = [{i for i in range(rank) if axes[i]} for axes in padded]
     # An outer product or sum: both sides of one token axis, which are two axes from here on.
-    outer = len(own) == 2 and own[0] - own[1] and own[1] - own[0]
+    outer = len(traced) == 2 and traced[0] - traced[1] and traced[1] - traced[0]
     result = []
     for i, size in enumerate(node.shape):
         axis = next((axes[i] for axes in padded if axes[i]), ())
-        on_one_side = outer and sum(i in one for one in own) == 1
+        on_one_side = outer and sum(i in one for one in traced) == 1
         result.append(_with_new_origins(axis) if on_one_side else _resize(axis, size))
     return tuple(result)
 
 
 TABLE = load_package_toml(__file__, "operations.toml")
 SOFTMAX: dict[str, str] = TABLE["softmax"]
-PRODUCTS: dict[str, int] = TABLE["products"]
+FIRST_OPERAND: dict[str, int] = TABLE["products"]
 LINEAR, FUSED, KEEPS_WEIGHTS, MIXES_HEADS, RANDOM = (
     set(TABLE[kind].split()) for kind in ("linear", "fused", "keeps_weights", "mixes_heads", "random")
 )
@@ -281,7 +275,7 @@ AXES: dict[str, Callable[[TensorNode], Axes | None]] = {
     name: globals()[f"_{rule}"] for rule, names in TABLE["axes"].items() for name in names.split()
 }
 AXES |= (
-    dict.fromkeys(PRODUCTS, _matrix_product)
+    dict.fromkeys(FIRST_OPERAND, _matrix_product)
     | dict.fromkeys(LINEAR, _projection)
     | dict.fromkeys(FUSED, _fused)
 )

@@ -16,8 +16,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from headwork.data import Images, ImageSplit, Texts, TextSplit
 from headwork.data.fetching import Log, to_stderr
 from headwork.data.image_files import to_uint8
-from headwork.documents import Figure
-from headwork.errors import InputError, check_known
+from headwork.documents import FigureBlock
+from headwork.errors import InputError, check_all_known
 from headwork.inspection import figures
 from headwork.inspection.predictions import image_probabilities, text_probabilities
 from headwork.inspection.run_report import write_report
@@ -71,10 +71,10 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # What a run calls its test set is the validation part here: score is called with other data.
         parts: Any = {"seed": self.seed, "validation": 0.1, "test": lambda: data.validation}
         if len(X) > 0 and isinstance(X[0], str):
-            data = Texts.split("texts", named, TextSplit([str(item) for item in X], labels), **parts)
+            data = Texts.from_training("texts", named, TextSplit([str(item) for item in X], labels), **parts)
             run: Any = changed(text(IN_MEMORY, self.model), settings)
         else:
-            data = Images.split("images", named, ImageSplit(_as_images(X), labels), **parts)
+            data = Images.from_training("images", named, ImageSplit(_as_images(X), labels), **parts)
             run = changed(vision(IN_MEMORY, self.model), settings)
         log = to_stderr if self.verbose else quiet
         with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
@@ -101,13 +101,11 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable label of each."""
-        best = self.predict_proba(X).argmax(-1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        best = self.predict_proba(X).argmax(-1)  # first: it refuses a classifier that is not fitted
+        return np.asarray(self.classes_[best])
 
     def set_params(self, **changes: Any) -> Self:
-        for name in changes:
-            check_known("parameter", name, self.get_params())
+        check_all_known("parameter", changes, self.get_params())
         super().set_params(**changes)
         return self
 
@@ -128,7 +126,7 @@ def _number_labels(y: Sequence[Any], count: int) -> tuple[NDArray[np.int64], lis
 COUNT = 12  # images with their predictions
 
 
-def train_digits(out_folder: str | Path, *, log: Log = to_stderr) -> tuple[Result, Figure]:
+def train_digits(out_folder: str | Path, *, log: Log = to_stderr) -> tuple[Result, FigureBlock]:
     """Train on the digits into ``out_folder``/digits, write its report, and draw predictions."""
     run = vision("digits")
     data: Any = load_data(run, log=log)
@@ -139,7 +137,7 @@ def train_digits(out_folder: str | Path, *, log: Log = to_stderr) -> tuple[Resul
     return result, predictions_figure(folder, data)
 
 
-def predictions_figure(folder: Path, data: Images) -> Figure:
+def predictions_figure(folder: Path, data: Images) -> FigureBlock:
     """The first test images with their predictions, and a caption."""
     images, labels = data.test.images[:COUNT], data.test.labels[:COUNT]
     info = load_data_info(folder)
@@ -151,4 +149,4 @@ def predictions_figure(folder: Path, data: Images) -> Figure:
         captions.append(f"{info.classes[choice]} ({row[choice]:.0%}){true}")
     correct = int((predicted == labels).sum())
     caption = f"The first {COUNT} test images with their predictions: {correct} are correct."
-    return Figure(figures.image_figure(images, captions), "test images and predictions", caption)
+    return FigureBlock(figures.image_figure(images, captions), "test images and predictions", caption)

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwork.data.summaries import plot_label
-from headwork.documents import heat_colormap, new_plot
+from headwork.documents import heat_colormap, subplots
 from headwork.errors import InputError
 from headwork.models import VisionTransformer
 from headwork.readings import recorder
 from headwork.training.recipes import RunConfig, VisionRunConfig
 
 Metrics = Sequence[Mapping[str, Any]]
-MAX_INCHES = 40  # of a side of a picture
+MAX_INCHES, MAX_NAMES = 16, 100  # of a side of a picture, which takes memory by its square
 CONFUSION_CAPTION = "Rows are the true classes, columns the predicted ones, on the test set."
 
 
@@ -38,13 +38,13 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
     groups: dict[str, dict[str, tuple[str, list[Mapping[str, Any]]]]] = {}
     for part, (name, lines) in product(("training", "validation"), finished.items()):
         groups.setdefault(part if several else "", {})[name if several else part] = part, lines
-    picture, grid = new_plot(
+    figure, grid = subplots(
         11, 7 if several else 4.2, 1 + several, 2, sharey="row" if several else "none", squeeze=False
     )
     if title:
-        picture.suptitle(plot_label(title, 100))
+        figure.suptitle(plot_label(title, 100))
     if caption:
-        picture.supxlabel("\n".join(textwrap.wrap(plot_label(caption, len(caption)), 170)), fontsize=8)
+        figure.supxlabel("\n".join(textwrap.wrap(plot_label(caption, len(caption)), 170)), fontsize=8)
     # A row per measure, on one scale where there are several runs; a single run has them side by side.
     style = "-" if max(map(len, finished.values())) > 25 else "o-"
     for panels, measure in zip(grid if several else grid.T, ("loss", "accuracy"), strict=True):
@@ -64,7 +64,7 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
         if several and min(map(len, finished.values())) > 5:
             margin = (max(later_values) - min(later_values)) / 20
             panels[0].set_ylim(min(later_values) - margin, max(later_values) + margin)
-    return picture
+    return figure
 
 
 def curves_caption(run: RunConfig) -> str:
@@ -93,33 +93,34 @@ def curves_caption(run: RunConfig) -> str:
 def confusion_figure(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Any:
     """The confusion matrix: true classes are rows, predicted ones columns."""
     side = min(MAX_INCHES, max(3.2, 0.55 * len(classes) + 1.6))
-    picture, axes = new_plot(side + 0.6, side)
+    figure, axes = subplots(side + 0.6, side)
     matrix = np.array(counts)
     shares = matrix / np.maximum(1, matrix.sum(1, keepdims=True))
-    image = axes.imshow(shares, cmap=heat_colormap(), vmin=0, vmax=1)
-    picture.colorbar(image, ax=axes, label="share of the true class", shrink=0.7)
+    image = axes.imshow(shares, cmap=heat_colormap(), vmin=0, vmax=1, interpolation="nearest")
+    figure.colorbar(image, ax=axes, label="share of the true class", shrink=0.7)
     if len(classes) <= 30:
         for (i, j), count in np.ndenumerate(matrix):
             if count:
                 axes.text(j, i, f"{count}", ha="center", va="center", fontsize=7)
-    names = [plot_label(name, 14) for name in classes]
-    axes.set(xlabel="predicted", ylabel="true", xticks=range(len(classes)), yticks=range(len(classes)))
+    shown = range(0, len(classes), -(-len(classes) // MAX_NAMES))
+    names = [plot_label(classes[place], 14) for place in shown]
+    axes.set(xlabel="predicted", ylabel="true", xticks=shown, yticks=shown)
     axes.set_xticklabels(names, rotation=45, ha="right", fontsize=8)
     axes.set_yticklabels(names, fontsize=8)
-    return picture
+    return figure
 
 
 def image_figure(images: NDArray[Any], captions: Sequence[str], columns: int = 6) -> Any:
     """Images (image, channel, height, width), each under its caption."""
     rows = -(-len(images) // columns)
-    picture, panels = new_plot(1.8 * columns, 2.05 * rows, rows, columns, squeeze=False)
+    figure, panels = subplots(1.8 * columns, 2.05 * rows, rows, columns, squeeze=False)
     for axes in panels.flat:
         axes.axis("off")
     for axes, image, caption in zip(panels.flat, images, captions, strict=False):
         pixels = image[0] if image.shape[0] == 1 else image.transpose(1, 2, 0)
         axes.imshow(pixels, cmap="gray", interpolation="nearest")
         axes.set_title(caption, fontsize=8)
-    return picture
+    return figure
 
 
 MAX_OFFSET = 3  # patches up, down, left and right
@@ -152,8 +153,8 @@ def attention_figure(untrained: VisionTransformer, trained: VisionTransformer, i
     models = {"before": untrained, "after": trained}
     panels = {when: mean_attention_by_offset(model, images) for when, model in models.items()}
     blocks, count = panels["before"].shape[:2]
-    picture = Figure(figsize=(1.0 * 2 * count + 1.4, 1.0 * blocks + 0.9), layout="constrained")
-    subfigures: Any = picture.subfigures(1, 2)
+    figure = Figure(figsize=(1.0 * 2 * count + 1.4, 1.0 * blocks + 0.9), layout="constrained")
+    subfigures: Any = figure.subfigures(1, 2)
     for part, (name, maps) in zip(subfigures, panels.items(), strict=True):
         part.suptitle(name)
         for block, row in enumerate(part.subplots(blocks, count, squeeze=False)):
@@ -165,4 +166,4 @@ def attention_figure(untrained: VisionTransformer, trained: VisionTransformer, i
                     axes.set_ylabel(f"block {block}", fontsize=7)
                 if block == 0:
                     axes.set_title(f"head {head}", fontsize=7)
-    return picture
+    return figure

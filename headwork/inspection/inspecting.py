@@ -19,7 +19,7 @@ from headwork.documents import Caution, Code, Details, Document, Heading, Item, 
 from headwork.documents.token_views import AttentionView, Heatmap, TokenHeatmaps, Tokens
 from headwork.files import load_package_toml
 from headwork.inspection.model_folders import find_target, open_model, open_model_on_input
-from headwork.inspection.model_on_input import Array, AttentionMap, ModelOnInput, model_on_array
+from headwork.inspection.model_on_input import TOO_LARGE, Array, AttentionMap, ModelOnInput, model_on_array
 from headwork.inspection.predictions import image_probabilities, predict
 from headwork.inspection.relevance import DESCRIPTIONS, Trust, relevance, trust
 from headwork.inspection.roles import HeadRole, role
@@ -76,10 +76,10 @@ class Inspection(Renderable):
 
     def explanation(self) -> Iterator[Any]:
         """What the prediction rests on, and how far to trust that."""
-        model, maps = self.on_input, []
+        on_input, maps = self.on_input, []
         for method, values in self.relevance.items():
-            every = np.full(len(model.labels), np.nan)
-            every[list(model.parts)] = values
+            every = np.full(len(on_input.labels), np.nan)
+            every[list(on_input.parts)] = values
             maps.append(Heatmap(method, every, f"{self.trust[method].verdict}; {DESCRIPTIONS[method]}"))
         yield TokenHeatmaps(self.tokens(), tuple(maps))
         yield Items(
@@ -88,7 +88,7 @@ class Inspection(Renderable):
                 for one in self.trust.values()
             )
         )
-        yield from map(Caution, model.remarks)
+        yield from map(Caution, on_input.remarks)
 
     def how_tested(self) -> str:
         """What the score is, and how methods are tested."""
@@ -114,8 +114,8 @@ class Inspection(Renderable):
 
     def share_text(self, layer: int, head: int) -> str:
         """The share that a head's role explains; none of content on one input, where nothing varies."""
-        known = self.roles[layer, head]
-        return f"{known.share:.0%}" if self.on_input.other_input_count or known.name != "content" else ""
+        role = self.roles[layer, head]
+        return f"{role.share:.0%}" if self.on_input.other_input_count or role.name != "content" else ""
 
     def head_remark(self, layer: int, head: int) -> str:
         share = self.share_text(layer, head) and f" ({self.share_text(layer, head)})"
@@ -126,28 +126,29 @@ class Inspection(Renderable):
     def head_table(self, heads: Sequence[tuple[int, int]]) -> Table:
         rows: list[tuple[Any, ...]] = []
         for i, j in heads:
-            known, weights = self.roles[i, j], self.layers[i].weights[j]
+            head_role, weights = self.roles[i, j], self.layers[i].weights[j]
             entropy = -(weights * np.log(np.maximum(weights, 1e-30))).sum(-1).mean()
             effect = f"{self.on_input.score_lost_per_head[i][j]:+.3f}"
             name = f"{self.layers[i].name}, head {j}".replace(" ", "\u00a0")
-            distance, keys = f"{known.distance:.1f}", f"{np.exp(entropy):.1f}"
-            rows.append((name, effect, known.text, self.share_text(i, j), distance, keys))
+            distance, keys = f"{head_role.distance:.1f}", f"{np.exp(entropy):.1f}"
+            rows.append((name, effect, head_role.text, self.share_text(i, j), distance, keys))
         effect = "score lost without it" if self.on_input.ablate_each_head else "weights x gradient"
         return Table("", ("head", effect, "role", "share", "distance", "effective keys"), rows)
 
     def prediction(self) -> Iterator[Any]:
-        model = self.on_input
-        if not model.classes:
+        on_input = self.on_input
+        if not on_input.classes:
             yield "This model has no classes: what is explained is the mean of its output vectors."
             return
-        best = (-model.probabilities).argsort(kind="stable")[:5].tolist()
-        rows = [(printable(model.classes[i]), f"{model.probabilities[i]:.1%}") for i in best]
-        notes = [f"The true class is {printable(model.true_class)}."] if model.true_class else []
+        best = (-on_input.probabilities).argsort(kind="stable")[:5].tolist()
+        rows = [(printable(on_input.classes[i]), f"{on_input.probabilities[i]:.1%}") for i in best]
+        notes = [f"The true class is {printable(on_input.true_class)}."] if on_input.true_class else []
         yield Table("", ("prediction", "probability"), rows, notes)
 
     def document(self) -> Document:
-        model, view = self.on_input, self.attention_view()
-        inputs = f"{1 + model.other_input_count} inputs" if model.other_input_count else "this input alone"
+        on_input, view = self.on_input, self.attention_view()
+        others = on_input.other_input_count
+        inputs = f"{1 + others} inputs" if others else "this input alone"
         parts: list[Any] = [*self.prediction(), Heading("What it rests on"), *self.explanation()]
         parts.append(self.how_tested())
         if view is not None:
@@ -162,11 +163,11 @@ class Inspection(Renderable):
             ]
         if len(self.heads) > SHOWN_HEADS:
             parts.append(Details("The other heads", (self.head_table(self.heads[SHOWN_HEADS:]),)))
-        if model.position_similarity is not None and model.grid:
-            parts.append(Details("Similarity of positions", (self._positions(model.position_similarity),)))
-        title = model.name
-        if model.explained_class is not None:
-            title += f": {printable(model.explained_name)}, {model.probabilities[model.explained_class]:.0%}"
+        if on_input.position_similarity is not None and on_input.grid:
+            parts.append(Details("Similarity of positions", (self._positions(on_input.position_similarity),)))
+        title = on_input.name
+        if (number := on_input.explained_class) is not None:
+            title += f": {printable(on_input.explained_name)}, {on_input.probabilities[number]:.0%}"
         about = "What the model predicts, what that rests on, and how far to trust each explanation."
         return Document(title, tuple(parts), about, data=self.as_data)
 
@@ -179,37 +180,38 @@ class Inspection(Renderable):
         return TokenHeatmaps(Tokens(tokens.labels, tokens.grid), maps)
 
     def as_data(self) -> dict[str, Any]:
-        model = self.on_input
-        named = zip(model.classes, model.probabilities.tolist(), strict=True) if model.classes else ()
+        on_input = self.on_input
+        classes, numbers = on_input.classes, on_input.probabilities
+        named = zip(classes, numbers.tolist(), strict=True) if classes else ()
         return {
-            "model": model.name,
-            "tokens": list(model.labels),
-            "parts": list(model.parts),
-            "grid": model.grid,
-            "probabilities": dict(named) if len(model.classes) <= 1000 else None,
-            "explained": model.explained_name or None,
-            "true": model.true_class or None,
+            "model": on_input.name,
+            "tokens": list(on_input.labels),
+            "parts": list(on_input.parts),
+            "grid": on_input.grid,
+            "probabilities": dict(named) if len(classes) <= 1000 else None,
+            "explained": on_input.explained_name or None,
+            "true": on_input.true_class or None,
             "relevance": {method: values.tolist() for method, values in self.relevance.items()},
             "trust": {method: one.as_data() for method, one in self.trust.items()},
             "heads": [
-                {"layer": self.layers[i].name, "head": j, "effect": float(model.score_lost_per_head[i][j])}
+                {"layer": self.layers[i].name, "head": j, "effect": float(on_input.score_lost_per_head[i][j])}
                 | vars(self.roles[i, j])
                 for i, j in self.heads
             ],
             "weights": {one.name: np.round(one.weights.astype(float), 5).tolist() for one in self.layers},
-            "remarks": list(model.remarks),
+            "remarks": list(on_input.remarks),
         }
 
 
 def predict_why(folder: str | Path, *, images: Sequence[Path] = (), texts: Sequence[str] = ()) -> Document:
     """The predictions of a run, each with what it rests on and how far to trust that."""
     table = predict(folder, images=images, texts=texts)
-    given: list[dict[str, Any]] = [{"image": image, "resize": True} for image in images]
-    given += [{"text": text} for text in texts]
-    if not given:
-        given = [{"index": number} for number in example_images(folder).indices]
+    inputs: list[dict[str, Any]] = [{"image": image, "resize": True} for image in images]
+    inputs += [{"text": text} for text in texts]
+    if not inputs:
+        inputs = [{"index": number} for number in example_images(folder).indices]
     source = open_model(folder)
-    shown = [Inspection(open_model_on_input(source, **options)) for options in given]
+    shown = [Inspection(open_model_on_input(source, **options)) for options in inputs]
     parts: list[Any] = [table]
     for row, one in zip(table.rows, shown, strict=True):
         parts += [Heading(f"{row[0]}: {row[1]}, {row[2]}"), *one.explanation()]
@@ -222,7 +224,10 @@ def inspect_test_images(result: Result, data: Images | Texts | None) -> list[Any
     if not isinstance(data, Images):
         return []
     source = open_model(result.folder)
-    images, labels = data.test.images[:MAX_EXAMINED], data.test.labels[:MAX_EXAMINED]
+    if not (at_once := source.array_model.inputs_at_once):
+        return [Heading("Where it looked"), f"{result.folder.name}: {TOO_LARGE}"]
+    count = min(MAX_EXAMINED, at_once)
+    images, labels = data.test.images[:count], data.test.labels[:count]
     info = load_data_info(result.folder)
     predicted = image_probabilities(source.array_model.inner, images, info).argmax(-1)
     right = (predicted == labels).nonzero()[0][:3].tolist()
@@ -260,7 +265,7 @@ def inspect(
     target: str | int | None = None,
     labels: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
-    hidden: float = 0,
+    fill: float = 0,
     **options: Any,
 ) -> Inspection:
     """Look inside a model on one input: its heads, what its output rests on, how far to trust that.
@@ -268,13 +273,14 @@ def inspect(
     ``model`` is a run or a folder of a model, with an ``image``, the ``index`` of a test example or a
     ``text``; or what ``headwork.load`` gives, with an image or tokens; or a torch module with its inputs, a
     batch of one: the first is an image, tokens or vectors. ``labels`` name the tokens, ``classes`` the
-    classes; ``hidden`` is the number that hidden parts of a module's input get. ``target`` is the class to
+    classes; ``fill`` is the number that hidden parts of a module's input get. ``target`` is the class to
     explain, by default the predicted one.
 
     >>> steps = inspect("digits", index=0)
     >>> steps.on_input.classes[steps.on_input.explained_class], sorted(steps.relevance)[-1]
     ('3', 'occlusion')
     """
+    fill = options.pop("hidden", fill)  # its former name
     if hasattr(model, "definition") and not options and len(inputs) < 2:  # one of ours, on torch or numpy
         on_input = model_on_array(model, inputs[0] if inputs else None, tuple(classes or ()))
     elif isinstance(model, (str, Path)):
@@ -282,5 +288,5 @@ def inspect(
     else:
         from headwork.inspection.module_on_input import module_on_input
 
-        on_input = module_on_input(model, inputs, options, labels=labels, classes=classes, fill=hidden)
+        on_input = module_on_input(model, inputs, options, labels=labels, classes=classes, fill=fill)
     return Inspection(replace(on_input, target=find_target(on_input, target)))

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from headwork.checkpoint_files import CONFIG, PARAMETERS, TOKENIZER, is_transformers_folder, refuse_pickles
 from headwork.data import read_image
 from headwork.data.datasets import normalise
 from headwork.errors import InputError, truncate, unknown_name
@@ -23,6 +22,8 @@ from headwork.inspection.model_on_input import (
     model_on_text,
 )
 from headwork.loading import read_saved
+from headwork.loading.model import check_work
+from headwork.model_files import CONFIG, PARAMETERS, TOKENIZER, is_transformers_folder, refuse_pickles
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, read_tokenizer_json
 from headwork.training import run_folders
 
@@ -63,8 +64,8 @@ class ModelSource:
     @property
     def image_shape(self) -> tuple[int, int]:
         """How many channels its images have, and their side."""
-        own = self.array_model and self.array_model.config
-        return (own.channels, own.image_size) if own else (len(self.mean), self.size)
+        config = self.array_model and self.array_model.config
+        return (config.channels, config.image_size) if config else (len(self.mean), self.size)
 
     def on_image(self, pixels: Array) -> ModelOnInput:
         values = normalise(pixels[None], self.mean, self.std)[0]
@@ -89,9 +90,9 @@ def open_model_on_input(
 ) -> ModelOnInput:
     """A run or the folder of a model on one input."""
     options = {"image": image, "index": index, "text": text}
-    given = [name for name, value in options.items() if value is not None]
-    if len(given) != 1:
-        which = " and ".join(f"--{name}" for name in given) or "nothing"
+    option_names = [name for name, value in options.items() if value is not None]
+    if len(option_names) != 1:
+        which = " and ".join(f"--{name}" for name in option_names) or "nothing"
         raise InputError(f"inspect: {which} given. Give one of --image FILE, --index NUMBER, --text WORDS.")
     source = folder if isinstance(folder, ModelSource) else open_model(folder)
     if not source.input_kind:
@@ -99,9 +100,9 @@ def open_model_on_input(
             f"{source.path}: a {source.array_model.definition.name}. A classifier, an encoder of texts or a "
             "language model is inspected from its folder, others in Python: headwork.inspect(model, input)."
         )
-    if given == ["image"] and source.input_kind != "images":
+    if option_names == ["image"] and source.input_kind != "images":
         raise InputError(f"{source.path} takes texts: give --text, not --image.")
-    if given == ["text"] and source.input_kind == "images":
+    if option_names == ["text"] and source.input_kind == "images":
         raise InputError(f"{source.path} takes images: give --image, not --text.")
     if index is not None:
         return _test_example(source, index)
@@ -126,8 +127,11 @@ def open_model(folder: str | Path, *, on_torch: bool | None = None) -> ModelSour
     with_torch = on_torch is not False and find_spec("torch") and find_spec("transformers")
     if with_torch and is_transformers_folder(path) and (kind := transformers_class(read_settings(path))):
         return transformers_source(path, kind)
-    model = ArrayModel(read_saved(path), on_torch=on_torch)
-    config = model.config
+    saved = read_saved(path)
+    config = saved.config
+    side = getattr(config, "image_size", 0)
+    check_work(saved, path, (side // getattr(config, "patch_size", -(-side // 7) or 1)) ** 2)
+    model = ArrayModel(saved, on_torch=on_torch)
     classes = tuple(f"class {number}" for number in range(getattr(config, "classes", 0)))
     channels = getattr(config, "channels", 0)
     mean = std = DEFAULT_MEAN_STD[:channels]
@@ -172,19 +176,20 @@ def _test_example(source: ModelSource, index: int) -> ModelOnInput:
         raise InputError(f"{path}: a model without a test set, so no --index. Give --image or --text.")
     split: Any = run_folders.example_images(path) if (path / run_folders.IMAGES).exists() else None
     if split is not None and index in split.indices:
-        at = split.indices.index(index)
+        place = split.indices.index(index)
     else:
         data = run_folders.load_data(run)
         _check_index(source, data, index)
-        split, at = data.test, index
-    true_class = source.classes[int(split.labels[at])]
+        split, place = data.test, index
+    true_class = source.classes[int(split.labels[place])]
     if source.input_kind == "texts":
-        return replace(source_on_text(source, str(split.texts[at])), true_class=true_class)
-    others = [number for number in range(len(split.images)) if number != at][:OTHER_IMAGES]
+        return replace(source_on_text(source, str(split.texts[place])), true_class=true_class)
+    on_image = source.on_image(split.images[place])
+    others = [number for number in range(len(split.images)) if number != place]
+    others = others[: min(OTHER_IMAGES, on_image.inputs_at_once)]
     weights = source.array_model.attention_weights(
         {"images": normalise(split.images[others], source.mean, source.std)}
     )
-    on_image = source.on_image(split.images[at])
     return replace(on_image, other_weights=weights, other_input_count=len(others), true_class=true_class)
 
 
@@ -209,7 +214,7 @@ def source_on_text(source: ModelSource, text: str) -> ModelOnInput:
 def _encode(path: Path, tokenizer: Any, text: str, max_tokens: int) -> list[int]:
     if tokenizer is None:
         raise InputError(f"{path}: no {TOKENIZER}, so a text cannot be read. Put it beside the model.")
-    ids: list[int] = tokenizer.encode(text, whole=True)
+    ids: list[int] = tokenizer.encode(text, all_tokens=True)
     if len(ids) > max_tokens:
         raise InputError(f"inspect: {len(ids):,} tokens; the model takes at most {max_tokens:,}. Shorten it.")
     if all(tokenizer.token_names[number] in SPECIAL_TOKENS for number in ids):
@@ -224,23 +229,24 @@ def _module_on_text(source: ModelSource, text: str) -> ModelOnInput:
     from headwork.inspection.module_on_input import module_on_input
 
     path, config = source.path, source.module.config
-    at = path / TOKENIZER
-    known = read_tokenizer_json(read_bytes(at, max_bytes=MAX_TOKENIZER_BYTES), at) if at.is_file() else None
+    file = path / TOKENIZER
+    content = read_bytes(file, max_bytes=MAX_TOKENIZER_BYTES) if file.is_file() else None
+    tokenizer = None if content is None else read_tokenizer_json(content, file)
     max_tokens = getattr(config, "max_position_embeddings", None) or 512
-    ids = _encode(path, known, text, max_tokens)
-    assert known is not None
-    special = [i for i, number in enumerate(ids) if known.token_names[number] in SPECIAL_TOKENS]
+    ids = _encode(path, tokenizer, text, max_tokens)
+    assert tokenizer is not None
+    special = [i for i, number in enumerate(ids) if tokenizer.token_names[number] in SPECIAL_TOKENS]
     numbers = range(config.vocab_size if type(source.module).__name__.endswith(LANGUAGE_MODELS) else 0)
-    words = [known.token_text(n) if n in known.token_names else f"token {n}" for n in numbers]
-    labels = [known.token_text(n).strip() or known.token_names[n] for n in ids]
-    given = {"input_ids": torch.tensor([ids])}
+    words = [tokenizer.token_text(n) if n in tokenizer.token_names else f"token {n}" for n in numbers]
+    labels = [tokenizer.token_text(n).strip() or tokenizer.token_names[n] for n in ids]
+    inputs = {"input_ids": torch.tensor([ids])}
     options: dict[str, Any] = {
         "labels": labels,
         "classes": words,
         "never_hidden": special,
         "edits": source.edits,
     }
-    return replace(module_on_input(source.module, (), given, **options), name=path.name)
+    return replace(module_on_input(source.module, (), inputs, **options), name=path.name)
 
 
 def find_target(model: ModelOnInput, target: str | int | None) -> int | None:
@@ -287,11 +293,11 @@ def _check_sizes(path: Path, settings: Mapping[str, Any]) -> None:
     """Refuse sizes that the parameters cannot have, before the library makes a model of them."""
     if not (path / PARAMETERS).is_file():
         return
-    room = (path / PARAMETERS).stat().st_size
+    file_bytes = (path / PARAMETERS).stat().st_size
     sizes = {name: value for name, value in settings.items() if isinstance(value, int)}
     width = max(sizes.get(name, 1) for name in WIDTHS)
     least = dict.fromkeys((*WIDTHS, *OTHER_SIZES), width) | dict.fromkeys(DEPTHS, width * width)
     for name, value in sizes.items():
-        if name in least and value * least[name] > room:
+        if name in least and value * least[name] > file_bytes:
             config = path / "config.json"
-            raise InputError(f"{config}: {name} is {value:,}, but the parameters have {room:,} bytes.")
+            raise InputError(f"{config}: {name} is {value:,}, but the parameters have {file_bytes:,} bytes.")

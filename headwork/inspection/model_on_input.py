@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.errors import InputError, format_shape
+from headwork.errors import InputError, TooLarge, format_shape
 from headwork.inspection.tracing import evaluation_mode, to_array
 from headwork.loading import NumpyModel, SavedModel
-from headwork.loading.model import probabilities_of
+from headwork.loading.model import check_steps, probabilities_of
 from headwork.numbers import HandTensor
 
 if TYPE_CHECKING:
     from headwork.models import Model
 
 Array = NDArray[Any]
-CHUNK = 64  # inputs at once
+CHUNK, MAX_VALUES = 64, 2**27  # inputs at once, and numbers in all steps on them: of large models fewer
+TOO_LARGE = "a pass has too many numbers to look into it. Train it on smaller images, or with larger patches."
 WEIGHTS = "/attention/weights"
 
 
@@ -74,6 +75,7 @@ class ModelOnInput:
     other_weights: Mapping[str, Array] = field(default_factory=dict)  # on further inputs, by path
     other_input_count: int = 0  # how many those are
     true_class: str = ""  # where it is known
+    inputs_at_once: int = CHUNK
 
     @cached_property
     def _whole_input(self) -> tuple[Array, list[AttentionMap]]:
@@ -107,7 +109,8 @@ class ModelOnInput:
     def scores_with_hidden(self, hidden_mask: Array) -> Array:
         """The probability of the class that is explained, or how alike the vector stays (case)."""
         chunks = [
-            self.outputs_with_hidden(hidden_mask[i : i + CHUNK]) for i in range(0, len(hidden_mask), CHUNK)
+            self.outputs_with_hidden(hidden_mask[i : i + self.inputs_at_once])
+            for i in range(0, len(hidden_mask), self.inputs_at_once)
         ]
         return self.explained_scores(np.concatenate(chunks))
 
@@ -120,8 +123,7 @@ class ModelOnInput:
 
     def output_row(self, matrix: Array) -> Array:
         """The row (key) of a matrix (query, key) for the tokens that the output is made of."""
-        rows: Array = matrix.mean(0) if self.output_token_index is None else matrix[self.output_token_index]
-        return rows
+        return np.asarray(matrix.mean(0) if (at := self.output_token_index) is None else matrix[at])
 
     @cached_property
     def output_token_index(self) -> int | None:
@@ -171,9 +173,15 @@ class ArrayModel:
         elif not self.on_torch and isinstance(saved, SavedModel):
             self.inner = NumpyModel(saved)
         else:
-            from headwork.models.checkpoints import torch_model
+            from headwork.models.saving import torch_model
 
             self.on_torch, self.inner = True, torch_model(saved) if isinstance(saved, SavedModel) else saved
+
+    @cached_property
+    def inputs_at_once(self) -> int:
+        """How many inputs may run together; 0 where not even each of the heads can be left out once."""
+        count = MAX_VALUES // max(1, check_steps(self.definition, self.config, self.definition.name))
+        return min(CHUNK, count) if count >= getattr(self.config, "heads", 1) else 0
 
     @cached_property
     def plain(self) -> Any:
@@ -217,15 +225,15 @@ class ArrayModel:
         """The output and the weights of every attention on one input, and with torch their gradients."""
         weights: dict[str, Any] = {}
         output = select_output(self.run_with_plain_kernels(inputs, weights.setdefault))
-        numbers = _array(output)[0]
+        output_vector = _array(output)[0]
         gradients: list[Any] = [None] * len(weights)
         if self.on_torch and weights and output.requires_grad:
             import torch
 
-            target = choose_class(numbers)
+            target = choose_class(output_vector)
             score = output[0].norm() if target is None else output[0, target]
             gradients = list(torch.autograd.grad(score, list(weights.values()), materialize_grads=True))
-        return numbers, [
+        return output_vector, [
             AttentionMap(path, _array(value)[0], None if gradient is None else _array(gradient)[0])
             for (path, value), gradient in zip(weights.items(), gradients, strict=True)
         ]
@@ -277,10 +285,12 @@ def classifier_on_image(
     Hidden pixels are ``fill``; 0 is the mean of the training images.
     """
     config = model.config
+    if not model.inputs_at_once:
+        raise TooLarge(f"{name}: {TOO_LARGE}")
     patch = getattr(config, "patch_size", 0) or max(1, config.image_size // 7)
     side = -(-config.image_size // patch)
-    first = int(getattr(config, "pooling", "mean") == "class token")
-    squares = np.kron(np.arange(side * side).reshape(side, side), np.ones((patch, patch), int))
+    class_tokens = int(getattr(config, "pooling", "mean") == "class token")
+    squares = np.arange(side * side).reshape(side, side).repeat(patch, 0).repeat(patch, 1)
     squares = squares[: config.image_size, : config.image_size]
 
     def outputs_with_hidden(hidden_mask: Array) -> Array:
@@ -289,18 +299,19 @@ def classifier_on_image(
     inputs, has_patches = {"images": values[None]}, hasattr(config, "patch_size")
     return ModelOnInput(
         name=name,
-        labels=(*("class token",) * first, *patch_labels(side, side)),
-        parts=tuple(range(first, first + side * side)),
+        labels=(*("class token",) * class_tokens, *patch_labels(side, side)),
+        parts=tuple(range(class_tokens, class_tokens + side * side)),
         outputs_with_hidden=outputs_with_hidden,
         attention_pass=lambda choose: model.attention_pass(inputs, lambda logits: logits, choose),
         ablate_each_head=lambda path, count: model.ablate_each_head(inputs, path, count),
         hidden_note="Hidden patches are the mean of the training images.",
         classes=classes,
-        output_token=0 if first else None,
+        output_token=0 if class_tokens else None,
         grid=(side, side),
         pixels=pixels,
         position_similarity=model.position_similarity if has_patches else None,
         inputs=inputs,
+        inputs_at_once=model.inputs_at_once,
     )
 
 
@@ -309,12 +320,8 @@ SPECIAL_TOKENS = ("[CLS]", "[SEP]", "<s>", "</s>", "<|endoftext|>")
 
 def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[str, ...]) -> ModelOnInput:
     """A classifier or an encoder of texts, or a language model, on the tokens of one text."""
-    words, special, replacement_token, tokenizer = (
-        [str(n) for n in ids],
-        [False] * len(ids),
-        0,
-        model.tokenizer,
-    )
+    words, special = [str(n) for n in ids], [False] * len(ids)
+    replacement_token, tokenizer = 0, model.tokenizer
     if tokenizer is not None:
         words = [tokenizer.token_text(n).strip() or tokenizer.token_names[n] for n in ids]
         special = [tokenizer.token_names[n] in SPECIAL_TOKENS for n in ids]
@@ -348,41 +355,38 @@ def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[s
         given = inputs(hidden_mask)
         return np.asarray(select_output(model(given), given.get("mask")))
 
-    whole = inputs(np.zeros((1, len(parts)), bool))
+    intact = inputs(np.zeros((1, len(parts)), bool))
     if kind == "language":
-        names_by_number = (
-            {} if tokenizer is None else {n: tokenizer.token_text(n) for n in tokenizer.token_names}
-        )
+        text_of = tokenizer.token_text if tokenizer else str
+        names_by_number = {n: text_of(n) for n in (tokenizer.token_names if tokenizer else ())}
         classes = tuple(names_by_number.get(n, f"token {n}") for n in range(model.config.vocabulary))
-    name_of = tokenizer.token_names[replacement_token] if tokenizer else f"token {replacement_token}"
-    how = "masked" if masked else f"replaced by {name_of}"
-    first = getattr(model.config, "pooling", "") == "first"
+    replacement_name = tokenizer.token_names[replacement_token] if tokenizer else f"token {replacement_token}"
+    how = "masked" if masked else f"replaced by {replacement_name}"
+    pools_first = getattr(model.config, "pooling", "") == "first"
     return ModelOnInput(
         name=name,
         labels=tuple(words),
         parts=parts,
         outputs_with_hidden=outputs_with_hidden,
-        attention_pass=lambda choose: model.attention_pass(whole, select_output, choose),
-        ablate_each_head=lambda path, count: np.asarray(
-            select_output(model.ablate_each_head(whole, path, count))
-        ),
+        attention_pass=lambda choose: model.attention_pass(intact, select_output, choose),
+        ablate_each_head=lambda path, n: np.asarray(select_output(model.ablate_each_head(intact, path, n))),
         hidden_note=f"Hidden tokens are {how}.",
         classes=classes,
-        output_token=-1 if kind == "language" else 0 if first else None,
-        inputs=whole,
+        output_token=-1 if kind == "language" else 0 if pools_first else None,
+        inputs=intact,
     )
 
 
 def model_on_array(model: "NumpyModel | Model", values: Any, classes: tuple[str, ...]) -> ModelOnInput:
     """A model of ours on one input as it takes it: an image, or the numbers of tokens."""
     array_model, array = ArrayModel(model), np.asarray(values)
-    images = "images" in (card.name for card in model.definition.inputs)
-    array = array[0] if array.ndim == (4 if images else 2) and len(array) == 1 else array
-    if array.ndim != (3 if images else 1) or (not images and array.dtype.kind not in "iu"):
-        expected = "one image (channel, height, width)" if images else "tokens (token) as whole numbers"
+    takes_images = "images" in (card.name for card in model.definition.inputs)
+    array = array[0] if array.ndim == (4 if takes_images else 2) and len(array) == 1 else array
+    if array.ndim != (3 if takes_images else 1) or (not takes_images and array.dtype.kind not in "iu"):
+        expected = "one image (channel, height, width)" if takes_images else "tokens (token) as whole numbers"
         raise InputError(f"inspect: the input is {format_shape(array.shape, '')}. Expected {expected}.")
     names = classes or tuple(f"class {n}" for n in range(getattr(model.config, "classes", 0)))
-    if not images:
+    if not takes_images:
         return model_on_text(array_model, model.definition.name, array.tolist(), names)
     array_model.definition.check(array_model.definition.name, array_model.config, array[None])
     values = array.astype(np.float32)

@@ -60,28 +60,28 @@ def module_on_input(
         remarks.append(f"{several} attentions within windows are not shown: they have tokens of their own")
     if not records:
         remarks.append("No attention was found, so only occlusion can be measured")
-    grid, pixels, first = None, None, 0
+    grid, pixels, start = None, None, 0
     if tensor.dim() == 4:
-        grid, first = _patches(tensor.shape[-2:], count)
+        grid, start = _patches(tensor.shape[-2:], count)
         pixels = as_pixels(tensor[0].detach().float().cpu().numpy())
-        number = grid[0] * grid[1]
-        names = ["class token"] if first == 1 else [f"token {i}" for i in range(first)]
+        part_count = grid[0] * grid[1]
+        names = ["class token"] if start == 1 else [f"token {i}" for i in range(start)]
         names += patch_labels(*grid)
     else:
-        number = tensor.shape[1]
-        names = [str(name) for name in labels or range(number)]
-        if len(names) != number:
-            raise InputError(f"inspect: {len(names)} labels for {number} tokens. Give one for each.")
+        part_count = tensor.shape[1]
+        names = [str(name) for name in labels or range(part_count)]
+        if len(names) != part_count:
+            raise InputError(f"inspect: {len(names)} labels for {part_count} tokens. Give one for each.")
 
     def attention_pass(choose_class: ChooseClass) -> tuple[Array, list[AttentionMap]]:
-        numbers = output[0].detach().float().cpu().numpy()
-        target = choose_class(numbers)
+        output_vector = output[0].detach().float().cpu().numpy()
+        target = choose_class(output_vector)
         score = output[0].norm() if target is None else output[0, target]
         try:
             gradients = {id(r): g for r, g in zip(result.records, result.gradients(score), strict=True)}
         except (InputError, RuntimeError):  # edited, a module without parameters, or one that detaches
             gradients = {}
-        return numbers, [
+        return output_vector, [
             AttentionMap(
                 record.path,
                 record.weights[0].float().cpu().numpy(),
@@ -91,8 +91,10 @@ def module_on_input(
             for record in records
         ]
 
-    parts = tuple(i for i in range(first, first + number) if i not in never_hidden)
-    call = _HiddenCall(module, all_inputs, position, fill, grid, number, [i - first for i in parts], edits)
+    parts = tuple(i for i in range(start, start + part_count) if i not in never_hidden)
+    call = _HiddenCall(
+        module, all_inputs, position, fill, grid, part_count, [i - start for i in parts], edits
+    )
     class_names = classes or _classes(module, output.shape[-1]) if logits else ()
     return ModelOnInput(
         name=type(module).__name__,
@@ -168,12 +170,12 @@ class _HiddenCall:
                 output = self.module(*inputs, **named)
             return np.asarray(_select_output(output)[0].float().cpu().numpy())
 
-    def _everywhere(self, is_hidden: Tensor, whole: Tensor) -> Tensor:
+    def _everywhere(self, is_hidden: Tensor, values: Tensor) -> Tensor:
         """What is hidden, as the input is laid out."""
         if self.grid is None:
-            return is_hidden if whole.dim() == 2 else is_hidden[..., None]
+            return is_hidden if values.dim() == 2 else is_hidden[..., None]
         patches = is_hidden.reshape(len(is_hidden), 1, *self.grid).float()
-        return nn.functional.interpolate(patches, size=tuple(whole.shape[-2:]), mode="nearest") > 0.5
+        return nn.functional.interpolate(patches, size=tuple(values.shape[-2:]), mode="nearest") > 0.5
 
 
 def _repeated(value: Any, count: int) -> Any:

@@ -34,8 +34,7 @@ def occlusion(model: ModelOnInput) -> Array:
     """How much the score falls when each part is hidden, all others being there."""
     count = len(model.parts)
     scores = model.scores_with_hidden(np.concatenate([np.zeros((1, count), bool), np.eye(count, dtype=bool)]))
-    falls: Array = scores[0] - scores[1:]
-    return falls
+    return np.asarray(scores[0] - scores[1:])
 
 
 def rollout(layers: Sequence[AttentionMap]) -> Array:
@@ -79,7 +78,7 @@ class Trust:
     method: str
     deletion: float
     insertion: float
-    random: float  # 95% of random orders have a value between this and its negative
+    random_bound: float  # 95% of random orders have a value between this and its negative
     reference: float  # the value of occlusion
 
     @property
@@ -89,7 +88,7 @@ class Trust:
 
     @property
     def verdict(self) -> str:
-        if abs(self.value) <= self.random:
+        if abs(self.value) <= self.random_bound:
             return "not distinguishable from random"
         return "above random" if self.value > 0 else "below random"
 
@@ -102,8 +101,8 @@ class Trust:
         """The figures behind the verdict."""
         beside = f"; occlusion reaches {self.reference:+.2g}" if self.method != OCCLUSION else ""
         return (
-            f"insertion less deletion is {self.value:+.2g}, random orders reach -{self.random:.2g} to "
-            f"+{self.random:.2g} (95%){beside}"
+            f"insertion less deletion is {self.value:+.2g}, random orders reach -{self.random_bound:.2g} to "
+            f"+{self.random_bound:.2g} (95%){beside}"
         )
 
     @property
@@ -112,7 +111,8 @@ class Trust:
         return f"{name} is {self.verdict} on this input: {self.evidence}."
 
     def as_data(self) -> dict[str, Any]:
-        return {**vars(self), "value": self.value, "verdict": self.verdict, "sentence": self.sentence}
+        fields = {"random" if name == "random_bound" else name: value for name, value in vars(self).items()}
+        return {**fields, "value": self.value, "verdict": self.verdict, "sentence": self.sentence}
 
 
 def curve_sizes(count: int) -> list[int]:

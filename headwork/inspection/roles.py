@@ -84,7 +84,7 @@ def role(weights: Any, *, grid: tuple[int, int] | None = None) -> HeadRole:
         and head.share(fits[named][1]) >= LEAST_SHARE
     ):
         name = named
-    elif "window" in fits and head.inside >= LEAST_INSIDE_WINDOW:
+    elif "window" in fits and head.share_inside_window >= LEAST_INSIDE_WINDOW:
         name = "window"
     elif head.evenness >= LEAST_EVENNESS:
         name, share = "uniform", head.evenness
@@ -103,31 +103,32 @@ class _HeadWeights:
     """The weights of a head (input, query, key) beside uniform ones, over the keys that a query may see."""
 
     def __init__(self, A: Array, grid: tuple[int, int] | None) -> None:
-        self.A, self.mean, self.inside = A, A.mean(0), 0.0
+        self.A, self.mean, self.share_inside_window = A, A.mean(0), 0.0
         queries, keys = self.mean.shape
         self.square = queries == keys
         self.grid = grid or (1, keys)
-        self.before = keys - self.grid[0] * self.grid[1]  # tokens that are not patches
+        self.tokens_before_patches = keys - self.grid[0] * self.grid[1]  # tokens that are not patches
         allowed = np.ones((queries, keys), bool)
         if self.square and not np.triu(self.mean, 1).any():
             allowed = np.tril(allowed)  # causal
         self.uniform = allowed / allowed.sum(1, keepdims=True)
-        self.rows = allowed.sum(1) > 1  # the others have no choice
-        squares = (A**2).mean(0)[self.rows].sum()
-        self.evenness = float((self.uniform[self.rows] ** 2).sum() / squares) if self.rows.any() else 1.0
+        self.has_choice = chooses = allowed.sum(1) > 1
+        squares = (A**2).mean(0)[chooses].sum()
+        self.evenness = float((self.uniform[chooses] ** 2).sum() / squares) if chooses.any() else 1.0
         places = np.stack(np.unravel_index(np.arange(self.grid[0] * self.grid[1]), self.grid), -1)
         self.offsets = places - places[:, None]  # query, key, axis
 
     def share(self, T: Array) -> float:
         """Of the variance round uniform weights that T, less uniform and scaled, explains over all inputs."""
         shape = T - self.uniform
-        overlap = float(((self.mean - self.uniform) * shape)[self.rows].sum())
-        total = float(((self.A - self.uniform) ** 2).mean(0)[self.rows].sum() * (shape[self.rows] ** 2).sum())
+        overlap = float(((self.mean - self.uniform) * shape)[self.has_choice].sum())
+        variance = ((self.A - self.uniform) ** 2).mean(0)[self.has_choice].sum()
+        total = float(variance * (shape[self.has_choice] ** 2).sum())
         return max(0.0, overlap) ** 2 / total if total else 0.0
 
     def fit(self, T: Array, rows: Array) -> float:
         """The squared cosine between the mean and T, both less uniform, where T says something."""
-        rows = self.rows & rows
+        rows = self.has_choice & rows
         mean, role = (self.mean - self.uniform)[rows], (T - self.uniform)[rows]
         lengths = float((mean**2).sum() * (role**2).sum())
         return max(0.0, float((mean * role).sum())) ** 2 / lengths if lengths else 0.0
@@ -139,16 +140,16 @@ class _HeadWeights:
         return 1.0 if count == 1 else (count * self.share(self.mean) - 1) / (count - 1)
 
     @property
-    def patches(self) -> Array:
+    def patch_weights(self) -> Array:
         """The mean weights between tokens that have a place."""
-        return np.asarray(self.mean[self.before :, self.before :])
+        return np.asarray(self.mean[self.tokens_before_patches :, self.tokens_before_patches :])
 
     @property
     def distance(self) -> float:
         if not self.square:
             return float("nan")
         distances = np.linalg.norm(self.offsets, axis=-1)
-        return float((self.patches * distances).sum() / max(self.patches.sum(), 1e-30))
+        return float((self.patch_weights * distances).sum() / max(self.patch_weights.sum(), 1e-30))
 
     def candidates(self) -> Iterator[tuple[str, Array, Array, dict[str, Any]]]:
         """Each role: its weights, the queries that they say something about, and what else there is to tell.
@@ -163,7 +164,7 @@ class _HeadWeights:
         yield "identity", np.eye(n), every, {}
         for name, step in (("previous", -1), ("next", 1)):
             inner = np.zeros(n, bool)
-            inner[self.before :] = (self.offsets == (0, step)).all(-1).any(1)
+            inner[self.tokens_before_patches :] = (self.offsets == (0, step)).all(-1).any(1)
             clamped, wrapped = (np.eye(n)[end_keys(np.arange(n) + step, n, e)] for e in ("clamp", "wrap"))
             choices = [(clamped, every), (wrapped, every), (clamped, inner)]
             yield name, *max(choices, key=lambda choice: self.fit(*choice)), {}
@@ -175,7 +176,7 @@ class _HeadWeights:
             T, rows, details = max(windows, key=lambda choice: self.fit(*choice[:2]))
             # On a single input, content may look local.
             clear = self.share(T) >= (LEAST_SHARE if len(self.A) == 1 else LEAST_SHARE / 2)
-            self.inside = float(self.mean[T > 0].sum() / self.mean.sum()) if clear else 0.0
+            self.share_inside_window = float(self.mean[T > 0].sum() / self.mean.sum()) if clear else 0.0
             yield "window", T, rows, details
 
     def _rectangles(self) -> list[tuple[Pair, Pair]]:
@@ -183,7 +184,7 @@ class _HeadWeights:
         rows, columns = self.grid
         profile = np.zeros((2 * rows, 2 * columns))  # an empty line before the sums
         down, right = self.offsets[..., 0] + rows, self.offsets[..., 1] + columns
-        np.add.at(profile, (down, right), self.patches / len(self.patches))
+        np.add.at(profile, (down, right), self.patch_weights / len(self.patch_weights))
         sums = profile.cumsum(0).cumsum(1)
         fits: list[tuple[float, Pair, Pair]] = []
         for height, width in np.ndindex(rows, columns):
@@ -218,5 +219,5 @@ class _HeadWeights:
             real = (keys >= 0) & (keys < n) | (ends != "shrink")
             axes.append((np.eye(n)[end_keys(keys, n, ends)] * real[..., None]).sum(1))
         T = np.zeros_like(self.mean)
-        T[self.before :, self.before :] = np.kron(*axes)
+        T[self.tokens_before_patches :, self.tokens_before_patches :] = np.kron(*axes)
         return np.asarray(T / np.maximum(T.sum(1, keepdims=True), 1))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from headwork.documents import Document, Figure, Table, save_plot
+from headwork.documents import Document, FigureBlock, Table, save_figure
 from headwork.errors import InputError
 from headwork.inspection import figures
 from headwork.inspection.run_report import settings_table
@@ -15,7 +15,7 @@ from headwork.training.run_folders import RESULT, Result, load_metrics, load_run
 
 def compare_curves(runs: Sequence[Path], out: Path) -> Path:
     """Write the curves of several runs as one picture."""
-    return save_plot(_curves(runs), out)
+    return save_figure(_curves(runs), out)
 
 
 def _curves(runs: Sequence[Path]) -> Any:
@@ -29,7 +29,7 @@ def _curves(runs: Sequence[Path]) -> Any:
 
 def curves_document(runs: Sequence[Path]) -> Document:
     """The results of several runs in a table, and their curves."""
-    return Document("Runs", (compare_results(runs), Figure(_curves(runs), "loss and accuracy by epoch")))
+    return Document("Runs", (compare_results(runs), FigureBlock(_curves(runs), "loss and accuracy by epoch")))
 
 
 def compare_results(runs: Sequence[Path]) -> Table:

@@ -14,11 +14,12 @@ from headwork.data import Images, Texts
 from headwork.data.catalog import get_entry
 from headwork.data.fetching import Log, to_stderr
 from headwork.data.summaries import plot_label
-from headwork.documents import Code, Details, Document, Figure, Heading, Prose, Table, save_plot
+from headwork.documents import Code, Details, Document, FigureBlock, Heading, Prose, Table, save_figure
 from headwork.errors import InputError
 from headwork.files import load_package_toml, toml_text, write_atomic
 from headwork.inspection import figures
 from headwork.inspection.inspecting import inspect_test_images
+from headwork.inspection.model_on_input import ArrayModel
 from headwork.inspection.predictions import with_former_names
 from headwork.models import VisionTransformerConfig
 from headwork.training import run_folders
@@ -40,9 +41,9 @@ def write_report(run: str | Path | Result, out: Path | None = None, *, log: Log 
     text = run_document(result, result.data or load_data_of(result.folder, log)).to_html()
     if out is None:
         title, caption = result.folder.name, figures.curves_caption(load_run(result.folder))
-        picture = figures.curves({title: result.metrics}, title, caption)
+        figure = figures.curves({title: result.metrics}, title, caption)
         for suffix in ("png", "svg"):
-            save_plot(picture, result.folder / f"curves.{suffix}")
+            save_figure(figure, result.folder / f"curves.{suffix}")
     return write_atomic(out or result.folder / REPORT, text)  # last: it tells that the rest is there
 
 
@@ -125,7 +126,7 @@ display(run_report.result_table(result, run))
 def _code_with_output(call: str, part: Any, alt: str = "") -> Code:
     """A table or a figure, with the code that shows it."""
     owner = "" if alt else "run_report."
-    return Code(f"display({owner}{call})", (Figure(part, alt) if alt else part,))
+    return Code(f"display({owner}{call})", (FigureBlock(part, alt) if alt else part,))
 
 
 def _training_text(run: RunConfig) -> str:
@@ -226,12 +227,12 @@ def _mistakes_section(result: Result, classes: tuple[str, ...], data: Images | T
     for mistake in wrong:
         true, predicted = (plot_label(classes[mistake[name]], 12) for name in ("label", "said"))
         captions.append(f"{true}\n{predicted}? {mistake['probability']:.0%}")
-    picture = figures.image_figure(data.test.images[[mistake["place"] for mistake in wrong]], captions)
-    return [Figure(picture, "mistakes", "The true class, and the prediction with its probability.")]
+    figure = figures.image_figure(data.test.images[[mistake["place"] for mistake in wrong]], captions)
+    return [FigureBlock(figure, "mistakes", "The true class, and the prediction with its probability.")]
 
 
 def head_figure(run: RunConfig, folder: Path, data: Images | Texts | None) -> Any | None:
-    """The heads of a vision transformer, before and after training; None where there are no such heads."""
+    """The heads of a vision transformer, before and after training; None where there are none to show."""
     model: Any = getattr(run, "model", None)
     if not (isinstance(model, VisionTransformerConfig) and isinstance(data, Images)):
         return None
@@ -239,20 +240,23 @@ def head_figure(run: RunConfig, folder: Path, data: Images | Texts | None) -> An
         return None
     prepared = prepare(run, log=quiet, data=data)
     examples = prepared.validation if len(prepared.validation.labels) else prepared.training
-    images = examples.batch(examples.sequential_batches(64)[0])[0][0]
     start: Any = prepared.new_model()
+    if not (count := ArrayModel(start).inputs_at_once):
+        return None
+    images = examples.batch(examples.sequential_batches(count)[0])[0][0]
     end: Any = prepared.fit_to_run(load_model(folder, log=quiet))
     return figures.attention_figure(start, end, images)
 
 
 def _heads_section(run: RunConfig, folder: Path, data: Images | Texts | None) -> list[Any]:
-    picture = head_figure(run, folder, data)
-    if picture is None:
+    figure = head_figure(run, folder, data)
+    if figure is None:
         return []
-    caption = "Mean attention weight by offset to the other patch (+ is offset 0), on 64 images."
+    caption = "Mean attention weight by offset to the other patch (+ is offset 0), on at most 64 images."
     if getattr(run, "initialisation", "") == "convolution":
         caption += " Each head was built to attend to one of its nine neighbours."
-    return [Heading("Where the heads attend"), Figure(picture, "heads before and after training", caption)]
+    block = FigureBlock(figure, "heads before and after training", caption)
+    return [Heading("Where the heads attend"), block]
 
 
 # --- evaluated again ------------------------------------------------------------------------------
@@ -269,7 +273,7 @@ def evaluate_run(
     if columns and not (data and isinstance(run, TextRunConfig)):
         raise InputError("--columns needs --data FILE and a run trained on texts.")
     model = load_model(path, log=log)
-    tokenizer = run_folders.load_tokenizer(path) if isinstance(run, TextRunConfig) else None
+    tokenizer = run_folders.load_tokenizer_bytes(path) if isinstance(run, TextRunConfig) else None
     prepared = prepare(_with_data(run, info, data, columns) if data else run, tokenizer=tokenizer, log=log)
     parts = [part] if part else []
     # The run's own data stays so when it is named: most of it was trained on.
@@ -296,22 +300,22 @@ def evaluate_run(
 
 def _with_data(run: RunConfig, info: DataInfo, data: str, columns: Sequence[str]) -> RunConfig:
     """The run with other data: images scaled to its size, columns of a file as its own were unless named."""
-    known = get_entry(data) is not None
+    in_catalog = get_entry(data) is not None
     changes: dict[str, Any] = {"data": data}
     if isinstance(run, TextRunConfig):
-        changes["columns"] = tuple(columns) or (None if known else run.columns)
+        changes["columns"] = tuple(columns) or (None if in_catalog else run.columns)
     else:
-        changes["image_size"] = info.size if Path(data).is_dir() and not known else 0
+        changes["image_size"] = info.size if Path(data).is_dir() and not in_catalog else 0
     return replace(run, **changes)
 
 
-def _check_alike(data: str, other: DataInfo, own: DataInfo) -> None:
-    if other.classes != own.classes:
+def _check_alike(data: str, new: DataInfo, run_info: DataInfo) -> None:
+    if new.classes != run_info.classes:
         raise InputError(
-            f"{data}: its classes are {', '.join(other.classes)}; the run knows {', '.join(own.classes)}. "
+            f"{data}: its classes are {', '.join(new.classes)}; the run knows {', '.join(run_info.classes)}. "
             "Give data of the same classes."
         )
-    shapes = [f"{info.channels} x {info.size} x {info.size}" for info in (other, own)]
+    shapes = [f"{info.channels} x {info.size} x {info.size}" for info in (new, run_info)]
     if shapes[0] != shapes[1]:
         raise InputError(
             f"{data}: images of {shapes[0]} (channel, height, width); the run takes {shapes[1]}."
@@ -345,8 +349,8 @@ def format_accuracy(share: float, count: int) -> str:
 def class_table(evaluation: Evaluation, classes: tuple[str, ...], title: str) -> Table:
     """Recall and precision of each class."""
 
-    def share(part: int, whole: int) -> str:
-        return f"{part / whole:.1%}" if whole else "none"
+    def share(count: int, total: int) -> str:
+        return f"{count / total:.1%}" if total else "none"
 
     confusion = evaluation.confusion
     rows: list[tuple[Any, ...]] = []

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from headwork.inspection.axes import PRODUCTS, Axes, TensorNode, origins, product_operands
+from headwork.inspection.axes import FIRST_OPERAND, Axes, TensorNode, origins, product_operands
 
 AXIS_NAMES = ("batch", "head", "query", "key")
 AxisRoles = list[tuple[int, str]]  # the size and role of each factor of an axis
@@ -66,8 +66,8 @@ class Scores:
     def axis_roles(self, axes: Axes) -> list[AxisRoles]:
         """The roles of the axes of scores or weights."""
         kinds = {f.kind for axis in self.node.axes for f in axis if f.origin in self.query}
-        own = self.query | self.key
-        leading = [i for i, axis in enumerate(axes) if not origins(axis) & own][: len(axes) - 2]
+        token_origins = self.query | self.key
+        leading = [i for i, axis in enumerate(axes) if not origins(axis) & token_origins][: len(axes) - 2]
         result: list[AxisRoles] = []
         for i, axis in enumerate(axes):
             result.append([])
@@ -86,7 +86,7 @@ class Scores:
 
     def operands(self) -> dict[str, tuple[Tensor, Layout]]:
         """Queries and keys as they entered the product, where they were kept."""
-        if not self.node.operands or self.node.op not in PRODUCTS or len(self.node.axes) < 2:
+        if not self.node.operands or self.node.op not in FIRST_OPERAND or len(self.node.axes) < 2:
             return {}
         *leading, rows, columns = self.axis_roles(self.node.axes)
         lead = [f for axis in leading for f in axis]

@@ -19,11 +19,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from headwork.errors import HeadworkError
 from headwork.inspection.axes import (
+    FIRST_OPERAND,
     FUSED,
     KEEPS_WEIGHTS,
     LINEAR,
     MIXES_HEADS,
-    PRODUCTS,
     RANDOM,
     SOFTMAX,
     TensorNode,
@@ -80,15 +80,13 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.on_attention, self.before_write = collector.on_attention, collector.before_write
         self.add_unread = collector.add_unread
-        self.keeps_operands, self.gradients = (
-            not {"query", "key"}.isdisjoint(collector.keep),
-            collector.gradients,
-        )
+        self.keeps_operands = not {"query", "key"}.isdisjoint(collector.keep)
+        self.gradients = collector.gradients
         self.names = {id(part): path for path, part in parts}
-        self.data = {storage_key(tensor) for tensor in tensors_in(inputs, 7)}
-        own = [v for _, part in parts for name, v in vars(part).items() if name[0] != "_"]
-        own += [v for _, part in parts for v in (part._parameters, part._buffers)]
-        self.parameters = {storage_key(tensor) for tensor in tensors_in(own, 2)}
+        self.data_storages = {storage_key(tensor) for tensor in tensors_in(inputs, 7)}
+        values = [v for _, part in parts for name, v in vars(part).items() if name[0] != "_"]
+        values += [v for _, part in parts for v in (part._parameters, part._buffers)]
+        self.parameter_storages = {storage_key(tensor) for tensor in tensors_in(values, 2)}
         self.nodes: dict[Any, TensorNode] = {}
         self.softmaxes: dict[PendingSoftmax, None] = {}  # in the order of the pass
         self.exponentials: dict[int, PendingSoftmax] = {}  # by what they are exponentials of
@@ -112,8 +110,8 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             target = args[at] if at < len(args) else kwargs.get(name)
             if isinstance(target, Tensor):
                 self._before_writing(storage_key(target), kwargs, args)
-        results = {name for at, name in op.writes if at >= len(args)}
-        tensors = tensors_in([*args, *(v for name, v in kwargs.items() if name not in results)], 2)
+        out_names = {name for index, name in op.writes if index >= len(args)}
+        tensors = tensors_in([*args, *(v for name, v in kwargs.items() if name not in out_names)], 2)
         parents = [self._node_of(tensor) for tensor in tensors]
         if op.name == "mul" and op.writes and parents[0].softmax and any(map(is_dropout_mask, parents[1:])):
             parents[0].softmax.original = tensors[0].clone(), parents[0]
@@ -123,10 +121,10 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             out = func(*args, **kwargs)
         try:
-            if op.name in PRODUCTS and op.writes and compiled_caller():
+            if op.name in FIRST_OPERAND and op.writes and compiled_caller():
                 self.add_unread(self.path(), COMPILED)
                 return out
-            if op.name in PRODUCTS:
+            if op.name in FIRST_OPERAND:
                 return self._multiply(op.name, parents, tensors, out)
             if op.name in FUSED:
                 out = self._fused_attention(arguments_by_name(func, args, kwargs), out)
@@ -141,45 +139,46 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.add_unread(self.path(), f"{op.name} could not be followed: {type(error).__name__}: {error}")
         return out
 
-    def _before_writing(self, at: int, kwargs: Any, args: Any) -> None:
+    def _before_writing(self, storage: int, kwargs: Any, args: Any) -> None:
         """Before an operation writes: what is kept from there is copied; a buffer becomes a cache of data."""
-        for save in self.before_write.pop(at, ()):
+        for save in self.before_write.pop(storage, ()):
             save()
-        tensors = tensors_in((args, kwargs), 3) if at in self.parameters else []
+        tensors = tensors_in((args, kwargs), 3) if storage in self.parameter_storages else []
         if not all(self._node_of(tensor).constant for tensor in tensors):
-            self.data.add(at)
-            self.nodes = {k: n for k, n in self.nodes.items() if n.op != "leaf" or k[0] != at}
+            self.data_storages.add(storage)
+            self.nodes = {k: n for k, n in self.nodes.items() if n.op != "leaf" or k[0] != storage}
 
     def _node_of(self, tensor: Tensor) -> TensorNode:
         key = view_key(tensor)
         node = self.nodes.get(key)
         if node is None:
-            at = storage_key(tensor)
-            node = self.nodes[key] = leaf(key[1], at not in self.data)
-            if node.constant and at not in self.parameters and len(key[1]) > 2 and tensor.is_floating_point():
+            storage = storage_key(tensor)
+            node = self.nodes[key] = leaf(key[1], storage not in self.data_storages)
+            has_origin = not node.constant or storage in self.parameter_storages
+            if not has_origin and len(key[1]) > 2 and tensor.is_floating_point():
                 self.add_unread(self.path(), COMPILED if compiled_caller() else OUTSIDE)
         return node
 
-    def _add(self, name: str, rest: Any, parents: list[TensorNode], tensors: list[Tensor], out: Any) -> None:
+    def _add(self, name: str, args: Any, parents: list[TensorNode], tensors: list[Tensor], out: Any) -> None:
         for result in out if isinstance(out, (list, tuple)) else (out,):
             if not isinstance(result, Tensor):
                 continue
             key = view_key(result)
-            node = self.nodes[key] = TensorNode(name, parents, rest, key[1])
+            node = self.nodes[key] = TensorNode(name, parents, args, key[1])
             if not parents:
                 node.constant = name not in RANDOM
             elif name in SOFTMAX:
-                axis = origins(parents[0].axes[rest[0]]) if key[1] else set()
+                axis = origins(parents[0].axes[args[0]]) if key[1] else set()
                 softmax = PendingSoftmax(parents[0], self.path(), SOFTMAX[name], axis)
                 self._start_softmax(node, softmax, result)
             elif name in ("exp", "exp2") or (
-                name == "pow" and isinstance(rest[0], Tensor) and not parents[1:]
+                name == "pow" and isinstance(args[0], Tensor) and not parents[1:]
             ):
                 self._start_exponentials(node, result)
             elif parents[0].softmax and (
-                name == "sum" or (name == "linalg_vector_norm" and rest[:1] == (1,))
+                name == "sum" or (name == "linalg_vector_norm" and args[:1] == (1,))
             ):
-                self._sum(node, rest if name == "sum" else rest[1:])
+                self._sum(node, args if name == "sum" else args[1:])
             elif name in KEEPS_WEIGHTS or name in MIXES_HEADS:
                 self._pass_on(node, parents, tensors)
 
@@ -211,18 +210,18 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for top, bottom in (parents, parents[::-1]):
                 if bottom.sum_of and self._divide(node, top, *bottom.sum_of):
                     return
-        at = next((i for i, p in enumerate(parents) if p.softmax), None)
-        if at is None:
+        number = next((i for i, p in enumerate(parents) if p.softmax), None)
+        if number is None:
             return
-        node.softmax = softmax = parents[at].softmax
+        node.softmax = softmax = parents[number].softmax
         softmax.combined_with += [p.softmax for p in parents if p.softmax and p.softmax is not softmax]
         if node.op == "mul":
             node.operands = tuple(tensors)
-            if softmax.axis == set() and len(parents) == 2 and not parents[1 - at].constant:
-                self._report(softmax, parents[at], tensors[at], obstacle="a single key")
+            if softmax.axis == set() and len(parents) == 2 and not parents[1 - number].constant:
+                self._report(softmax, parents[number], tensors[number], obstacle="a single key")
         random = node.op == "native_dropout" or (node.op == "mul" and any(map(is_dropout_mask, parents)))
         if softmax.original is None and (random or node.op in MIXES_HEADS):
-            softmax.original, softmax.heads_mixed = (tensors[at], parents[at]), not random
+            softmax.original, softmax.heads_mixed = (tensors[number], parents[number]), not random
 
     def _divide(self, node: TensorNode, top: TensorNode, softmax: PendingSoftmax, axis: set[int]) -> bool:
         if top.softmax is softmax:
@@ -241,46 +240,46 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return True
         return False
 
-    def _sum(self, node: TensorNode, rest: Any) -> None:
+    def _sum(self, node: TensorNode, args: Any) -> None:
         """The sum over a product with values, or a total to divide by."""
         multiplication, softmax = node.parents[0], node.parents[0].softmax
-        rank, dims = len(multiplication.shape), rest[0] if rest else None
+        rank, dims = len(multiplication.shape), args[0] if args else None
         summed = [d % rank for d in ([dims] if isinstance(dims, int) else dims or range(rank))]
         parts = product_operands(node)
         if parts and softmax.axis:
-            at = next((i for i, p in enumerate(multiplication.parents) if p.softmax is softmax), 0)
-            operand = multiplication.parents[at]
+            number = next((i for i, p in enumerate(multiplication.parents) if p.softmax is softmax), 0)
+            operand = multiplication.parents[number]
             axes = ((),) * (rank - len(operand.shape)) + operand.axes
-            if any(origins(axes[d]) & softmax.axis for d in summed) and parts[3 - at]:
+            if any(origins(axes[d]) & softmax.axis for d in summed) and parts[3 - number]:
                 obstacle = "its product with values is a sum"
-                self._report(softmax, operand, multiplication.operands[at], obstacle=obstacle)
+                self._report(softmax, operand, multiplication.operands[number], obstacle=obstacle)
                 return
         node.sum_of = softmax, {f.origin for d in summed for f in multiplication.axes[d]}
 
     def _multiply(self, name: str, parents: list[TensorNode], tensors: list[Tensor], out: Tensor) -> Tensor:
-        first = PRODUCTS[name]
+        first_operand = FIRST_OPERAND[name]
         node = TensorNode(name, parents, (), tuple(out.shape))
-        node.data_product = not any(p.constant for p in parents[first : first + 2])
-        nodes, pair = parents[first : first + 2], tensors[first : first + 2]
+        node.data_product = not any(p.constant for p in parents[first_operand : first_operand + 2])
+        nodes, pair = parents[first_operand : first_operand + 2], tensors[first_operand : first_operand + 2]
         if self.keeps_operands:
             node.operands = tuple(pair)
-        for at, operand in enumerate(nodes):
+        for number, operand in enumerate(nodes):
             softmax = operand.softmax
             if not softmax:
                 continue
-            dim = -1 if at == 0 or len(operand.shape) == 1 else -2
+            dim = -1 if number == 0 or len(operand.shape) == 1 else -2
             if softmax.axis is None:
-                node.unnormalised = softmax, operand, pair[at]
+                node.unnormalised = softmax, operand, pair[number]
                 self.softmaxes[softmax] = None
                 softmax.path = softmax.path or self.path()
             elif origins(operand.axes[dim]) & softmax.axis or (not softmax.axis and operand.shape[dim] == 1):
-                obstacle = "something is added in the product with values" if first else ""
+                obstacle = "something is added in the product with values" if first_operand else ""
                 node.data_product = False
-                out = self._report(softmax, operand, pair[at], at, pair[1 - at], out, obstacle)
+                out = self._report(softmax, operand, pair[number], number, pair[1 - number], out, obstacle)
                 break
-            elif nodes[1 - at].is_parameter:
+            elif nodes[1 - number].is_parameter:
                 node.softmax, softmax.heads_mixed = softmax, True
-                softmax.original = softmax.original or (pair[at], operand)
+                softmax.original = softmax.original or (pair[number], operand)
         if node.data_product and any(n.data_product for n in nodes):
             reason = "two products of data without softmax between them (linear attention?)"
             self.add_unread(self.path(), reason)
@@ -292,12 +291,12 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         softmax: PendingSoftmax,
         operand: TensorNode,
         weights: Tensor,
-        at: int = 0,
+        operand_number: int = 0,
         value: Tensor | None = None,
         out: Any = None,
         obstacle: str = "",
     ) -> Any:
-        """Tell of an attention, if its scores come from queries and keys; ``at``: which operand it is."""
+        """Tell of an attention of queries and keys; its weights are operand ``operand_number``."""
         scores = find_scores(softmax)
         if isinstance(scores, str):
             return out
@@ -308,8 +307,8 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if value is not None and len(roles) > 1:
             *leading, rows, columns = roles
             lead, width = [f for axis in leading for f in axis], (-1, "width")
-            inner = [*lead, *columns, width] if at == 0 else [*lead, width, *rows]
-            outer = [*lead, *rows, width] if at == 0 else [*lead, width, *columns]
+            inner = [*lead, *columns, width] if operand_number == 0 else [*lead, width, *rows]
+            outer = [*lead, *rows, width] if operand_number == 0 else [*lead, width, *columns]
             tensors |= {"value": (value, Layout(inner)), "output": (out, Layout(outer))}
         original, node = softmax.original or (weights, operand)
         axes = roles if node is operand else scores.axis_roles(node.axes)

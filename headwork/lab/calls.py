@@ -8,12 +8,9 @@ reached both ways.
 import base64
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +19,7 @@ from headwork import __version__
 from headwork.documents.formats import find_format, format_names
 from headwork.documents.number_format import number_text, with_infinity
 from headwork.errors import HeadworkError, InputError, TooLarge, check_known
+from headwork.files import load_package_toml
 from headwork.lab import practising, states
 from headwork.lab.sentences import describe_cell
 from headwork.lab.states import MASKS, CellError, SolvedState, State, cell_index, read_state, solve
@@ -31,9 +29,10 @@ from headwork.note import MECHANISMS
 from headwork.numbers.parsing import SymbolInDecimals, entry_texts, read_number, tensor_from_lists
 from headwork.readings import Trace
 from headwork.readings.models_by_hand import model_as_mechanism
-from headwork.readings.trace_document import trace_data
+from headwork.readings.trace_document import cell_arithmetic, trace_data
 
-FIRST = "self-attention"  # the first screen: the four tokens
+EXAMPLES = load_package_toml(__file__, "examples.toml")  # of each mechanism, as the page lists them
+FIRST_MECHANISM = "self-attention"  # the first screen: the four tokens
 CHART_POINTS = 41
 MAX_PASTE = 20_000
 STYLE = re.compile(r"<style.*?</style>", re.S)  # of a figure: refused by the policy, and in lab.css
@@ -86,17 +85,11 @@ def capabilities_where(has: Callable[[str], bool]) -> dict[str, Any]:
         "version": __version__,
         "calls": list(CALLS),
         "formats": [name for name in format_names() if name != "pdf" or has("typst")],
-        "first": FIRST,
+        "first": FIRST_MECHANISM,
         "plots": has("matplotlib"),
         "torch": has("torch"),
         "missing": {"gradient x attention": inside.MISSING},
     }
-
-
-@cache
-def examples() -> dict[str, Any]:
-    """The example of each mechanism, from ``examples.toml``, in the order in which the page lists them."""
-    return tomllib.loads(Path(__file__).with_name("examples.toml").read_text("utf-8"))
 
 
 @register_call
@@ -105,7 +98,7 @@ def mechanisms() -> dict[str, Any]:
     about = {slug: mechanism.about for slug, mechanism in MECHANISMS.items()}
     about |= {d.slug: model_as_mechanism(d, {})[0].about for d in DEFINITIONS.values()}
     listed = []
-    for slug, example in examples().items():
+    for slug, example in EXAMPLES.items():
         shown = {name: example[name] for name in ("group", "point", "look")}
         listed.append({"slug": slug, "about": about[slug], **shown, "state": example_state(slug).as_data()})
     return {"mechanisms": listed}
@@ -113,9 +106,9 @@ def mechanisms() -> dict[str, Any]:
 
 def example_state(slug: str) -> State:
     """The example of a mechanism as a state."""
-    check_known("mechanism", slug, examples())
+    check_known("mechanism", slug, EXAMPLES)
     fields = ("inputs", "options", "exact", "random")
-    return read_state({"mechanism": slug, **{k: v for k, v in examples()[slug].items() if k in fields}})
+    return read_state({"mechanism": slug, **{k: v for k, v in EXAMPLES[slug].items() if k in fields}})
 
 
 # --- the canvas -------------------------------------------------------------------------------------------
@@ -131,19 +124,15 @@ def cell(state: Any, path: str, index: str) -> dict[str, Any]:
     solved = solve(read_state(state))
     edited = index in solved.state.edits.get(path, {})
     trace = solved.trace if edited else solved.before.get(path, solved.trace)
-    at = cell_index(index, trace[path].shape, path)
-    result = trace.cell(path, *at)
-    names = (
-        "" if result.in_names in (result.in_numbers, result.exact) else f"{result.name} = {result.in_names}"
-    )
-    same = (v.path for v in trace.inputs.values() if v.raw.array is trace[path].raw.array and v.path != path)
-    sources = result.sources or tuple((name, at) for name in same)
+    position = cell_index(index, trace[path].shape, path)
+    result = trace.cell(path, *position)
+    shown = cell_arithmetic(trace, path, position)
     return {
-        "names": names,
-        "numbers": str(result),
-        "words": describe_cell(solved, path, at),
+        "names": shown.in_names,
+        "numbers": shown.text,
+        "words": describe_cell(solved, path, position),
         "edit": (result.exact or result.decimal).replace("∞", "oo").replace("undefined", ""),
-        "sources": [[name, ",".join(map(str, i))] for name, i in sources],
+        "sources": [[name, ",".join(map(str, i))] for name, i in shown.sources],
     }
 
 
@@ -208,7 +197,7 @@ def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") 
     heights = [(y - low) / span if span > 1e-12 else 0.5 for _, y in pairs]
     points = [[i / (len(pairs) - 1), height] for i, height in enumerate(heights)]
     typed = _typed_text(current, of, of_index)
-    at = next((i for i, (text, _) in enumerate(pairs) if text == typed), None)
+    typed_point = next((i for i, (text, _) in enumerate(pairs) if text == typed), None)
     value_text = "undefined" if value_now is None else number_text(value_now, 4)
     flat, range_text = span <= 1e-12, f"runs from {number_text(low, 4)} to {number_text(high, 4)}"
     named = f"{of}[{of_index}]" if of_index else of
@@ -217,7 +206,7 @@ def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") 
         "points": points,
         "values": [number_text(y, current.digits) for _, y in pairs],
         "moved": [with_infinity(text) for text, _ in pairs],
-        "at": at,
+        "at": typed_point,
         "flat": flat,
         "x": ends,
         "y": [number_text(low, 4), number_text(high, 4)],
@@ -281,11 +270,11 @@ def export(state: Any, format: str, fragment: bool = False) -> dict[str, Any]:
 def problems() -> dict[str, Any]:
     """The hand-outs, question by question, with the problems that answer each."""
     from headwork.problems.book import all_problems
-    from headwork.problems.report import handout_texts
+    from headwork.problems.report import HANDOUTS
 
     titles = {slug: entry.title for slug, entry in all_problems().items()}
     handouts = []
-    for name, handout in handout_texts().items():
+    for name, handout in HANDOUTS.items():
         questions = [{"id": f"{name}/{n}", **question} for n, question in handout["questions"].items()]
         handouts.append({"name": name, "about": handout["about"], "questions": questions})
     return {"handouts": handouts, "titles": titles}
@@ -301,7 +290,7 @@ def problem(slug: str) -> dict[str, Any]:
     entry = find(slug)
     solution = entry.solve()
     states = [state for part in solution.parts if isinstance(part, Trace) for state in _editable_states(part)]
-    rest = [b for part in solution.parts if not isinstance(part, Trace) for b in as_blocks(part)]
+    other_blocks = [b for part in solution.parts if not isinstance(part, Trace) for b in as_blocks(part)]
     return {
         "slug": entry.slug,
         "title": entry.title,
@@ -315,7 +304,7 @@ def problem(slug: str) -> dict[str, Any]:
             if f.published
         ],
         "states": states,
-        "html": STYLE.sub("", str(blocks_markup(b for b in rest if not isinstance(b, Values)))),
+        "html": STYLE.sub("", str(blocks_markup(b for b in other_blocks if not isinstance(b, Values)))),
         "checks": [f"{f.label}: {f.ours}" for f in solution.findings],
     }
 
@@ -347,7 +336,7 @@ def kinds() -> dict[str, Any]:
     from headwork.exercises.challenges import CHALLENGES
     from headwork.exercises.generation import EXERCISE_KINDS
 
-    groups = {slug: example["group"] for slug, example in examples().items()}
+    groups = {slug: example["group"] for slug, example in EXAMPLES.items()}
     listed = [(slug, groups.get(kind.mechanism, SIZES), kind.asked) for slug, kind in EXERCISE_KINDS.items()]
     listed += [(slug, ANY_ANSWER, tuple(challenge.fields)) for slug, challenge in CHALLENGES.items()]
     asks = [list(dict.fromkeys(name.rpartition("/")[2] for name in asked)) for _, _, asked in listed]
@@ -355,9 +344,8 @@ def kinds() -> dict[str, Any]:
     return {"kinds": data, "first": practising.FIRST_EXERCISE}
 
 
-for function in practising.PRACTISE_CALLS:
-    register_call(function)
+CALLS |= practising.PRACTISE_CALLS
 
 
-# Further calls, each in the module of its room.
+# Further calls, each in the module of its screen.
 from headwork.lab import inside  # noqa: E402

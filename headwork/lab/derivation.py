@@ -20,22 +20,23 @@ def arithmetic_line(view: ModelView, path: str, index: str) -> dict[str, Any]:
     parameters: dict[str, Any] = view.source.array_model.inner.parameters
     name = _cell_title(view, path, index)
     if path in parameters:
-        at = cell_index(index, parameters[path].shape, path)
-        return {**name, "kind": "parameter", "value": _digits(parameters[path][at]), "lines": [], "terms": []}
+        position = cell_index(index, parameters[path].shape, path)
+        digits = _digits(parameters[path][position])
+        return {**name, "kind": "parameter", "value": digits, "lines": [], "terms": []}
     last = view.traced(len(view.changed_steps))
     check_known("step", path, [*last.inputs, *last.steps])
-    at = cell_index(index, last[path].raw.shape, path)
-    value = float(last[path].raw.array[at])
+    position = cell_index(index, last[path].raw.shape, path)
+    value = float(last[path].raw.array[position])
     if path in last.inputs:
         return {
             **name,
             "kind": "input",
             "value": _digits(value),
             "terms": [],
-            **_input_lines(view, path, at),
+            **_input_lines(view, path, position),
         }
-    raw = view.trace_of(path, at)[path].raw
-    tree = raw.derivation(at)
+    raw = view.trace_of(path, position)[path].raw
+    tree = raw.derivation(position)
     if isinstance(tree, Number):
         lines = ["You changed this head, so this number was set, not computed."]
         return {**name, "kind": "set", "value": _digits(value), "lines": lines, "terms": []}
@@ -47,7 +48,7 @@ def arithmetic_line(view: ModelView, path: str, index: str) -> dict[str, Any]:
     terms = list(_summands(tree))
     order = sorted(terms, key=lambda term: -abs(evaluate(term)))[:MAX_TERMS]
     largest = max(abs(evaluate(order[0])), 1e-30)
-    symbol = _symbol(view, path, at)
+    symbol = _symbol(view, path, position)
     next_cell = next(
         (cell for term in order for cell in _cells_towards_input(term) if view.leads_to_input(cell)), None
     )
@@ -102,17 +103,17 @@ def _cells_towards_input(term: Expression) -> list[Cell]:
 
 def _symbol(view: ModelView, label: str, index: tuple[int, ...]) -> str:
     """A cell as a formula writes it, without the batch index, since there is only one picture."""
-    value = view.traced(len(view.changed_steps))
-    known = value.steps.get(label) or value.inputs.get(label)
-    symbol = plain_formula(known.symbol) if known else label.rpartition("/")[2]
-    shown = index[1:] if known else index
+    trace = view.traced(len(view.changed_steps))
+    shown_value = trace.steps.get(label) or trace.inputs.get(label)
+    symbol = plain_formula(shown_value.symbol) if shown_value else label.rpartition("/")[2]
+    shown = index[1:] if shown_value else index
     return f"{symbol}[{','.join(map(str, shown))}]" if shown else symbol
 
 
 def _cell(view: ModelView, cell: Cell, parameters: dict[str, Any]) -> dict[str, Any]:
     index = ",".join(map(str, cell.index))
-    steps = view.traced(len(view.changed_steps)).inputs
-    kind = "parameter" if cell.label in parameters else "input" if cell.label in steps else "step"
+    inputs = view.traced(len(view.changed_steps)).inputs
+    kind = "parameter" if cell.label in parameters else "input" if cell.label in inputs else "step"
     named = {"symbol": _symbol(view, cell.label, cell.index), "value": _digits(cell.value), "kind": kind}
     return {"path": cell.label, "index": index, **named, **_cell_title(view, cell.label, index)}
 
@@ -141,14 +142,14 @@ def _cell_title(view: ModelView, path: str, index: str) -> dict[str, str]:
     return {"title": f"{what}: {', '.join(words)}" if words else what}
 
 
-def _input_lines(view: ModelView, path: str, at: tuple[int, ...]) -> dict[str, Any]:
+def _input_lines(view: ModelView, path: str, position: tuple[int, ...]) -> dict[str, Any]:
     """A number that was given; a pixel down to its byte."""
     pixels, source, inputs = view.on_input.pixels, view.source, view.on_input.inputs
     if path != "images" or pixels is None or inputs is None:
         return {"lines": ["This was given: the number of a token."]}
-    byte, mean, std = int(pixels[at[1:]]), source.mean[at[1]], source.std[at[1]] or 1.0
+    byte, mean, std = int(pixels[position[1:]]), source.mean[position[1]], source.std[position[1]] or 1.0
     right = (byte / 255 - mean) / std
     numbers = f"({byte}/255 - {_digits(mean)})/{_digits(std)} = {_digits(right)}"
     lines = [f"x = (byte/255 - mean)/deviation = {numbers}", f"The byte is {byte}: 0 is black, 255 white."]
-    pixel = {"lines": lines, "right": right, "left": float(inputs[path][at])}
-    return {**pixel, "row": at[-2], "column": at[-1]}
+    pixel = {"lines": lines, "right": right, "left": float(inputs[path][position])}
+    return {**pixel, "row": position[-2], "column": position[-1]}

@@ -14,7 +14,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from headwork.checkpoint_files import MANIFEST, PARAMETERS
 from headwork.errors import InputError, check_known
 from headwork.files import cache_folder
 from headwork.inspection.model_folders import (
@@ -27,6 +26,7 @@ from headwork.inspection.model_folders import (
 from headwork.lab.inside import FOREIGN_PREFIX
 from headwork.lab.pictures import MAX_SIDE
 from headwork.loading.folders import FAMILIES
+from headwork.model_files import MANIFEST, PARAMETERS
 from headwork.training.run_folders import MODEL
 
 MAX_LISTED, MAX_BYTES = 100, 2_000_000_000

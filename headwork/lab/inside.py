@@ -58,12 +58,12 @@ def _tint_bytes(row: Any) -> str:
     return _b64(np.rint(row / max(float(row.max()), 1e-30) * 255))
 
 
-def _view(model: str, given: str, changes: str) -> "ModelView":
+def _view(model: str, content: str, changes: str) -> "ModelView":
     from headwork.lab.model_views import look_at
 
-    if not all(isinstance(text, str) for text in (model, given, changes)):
+    if not all(isinstance(text, str) for text in (model, content, changes)):
         raise InputError("The request is not readable. Expected texts.")
-    return look_at(model, given, changes)
+    return look_at(model, content, changes)
 
 
 def _read_token(view: "ModelView", text: str) -> int | None:
@@ -72,9 +72,9 @@ def _read_token(view: "ModelView", text: str) -> int | None:
     return None if text == "all" else count - 1 if text == "last" else _read_number(text, count, "token")
 
 
-def _read_number(text: str, most: int, name: str) -> int:
-    if not (text.isdecimal() and len(text) < 6 and int(text) < most):
-        raise InputError(f"There is no {name} {text[:20]}: they are 0 to {most - 1}.")
+def _read_number(text: str, count: int, name: str) -> int:
+    if not (text.isdecimal() and len(text) < 6 and int(text) < count):
+        raise InputError(f"There is no {name} {text[:20]}: they are 0 to {count - 1}.")
     return int(text)
 
 
@@ -120,7 +120,7 @@ def _about(name: str) -> dict[str, Any]:
     rows, columns = view.on_input.grid or (0, 0)
     if rows != columns:
         raise InputError(
-            f"Its {rows} x {columns} patches do not form a square, which is what this room shows."
+            f"Its {rows} x {columns} patches do not form a square, which is what this screen shows."
         )
     token = view.on_input.output_token_index
     last = not images and token == len(view.on_input.labels) - 1
@@ -183,7 +183,7 @@ def look(model: str, given: str, changes: str = "", query: str = "0") -> dict[st
     }
 
 
-def _predicted(view: "ModelView", model: str, given: str) -> dict[str, Any]:
+def _predicted(view: "ModelView", model: str, content: str) -> dict[str, Any]:
     """The probabilities in the order of the classes, beside those without the changes, and a sentence."""
     if not view.on_input.classes:
         return {
@@ -193,7 +193,7 @@ def _predicted(view: "ModelView", model: str, given: str) -> dict[str, Any]:
             "start": ",".join("0" * (1 + view.on_input.output.ndim)),
         }
     probabilities, names = view.on_input.probabilities, view.on_input.classes
-    unchanged = _view(model, given, "").on_input.probabilities if view.changes else probabilities
+    unchanged = _view(model, content, "").on_input.probabilities if view.changes else probabilities
     order = np.argsort(-probabilities)
     best, effect = int(order[0]), ""
     what = "Prediction" if probabilities[best] > 0.5 else "No clear prediction"
@@ -224,12 +224,8 @@ def _predicted(view: "ModelView", model: str, given: str) -> dict[str, Any]:
         }
         for i in (range(len(names)) if len(names) <= MAX_CLASSES else order[: MAX_CLASSES // 2].tolist())
     ]
-    return {
-        "classes": shown,
-        "sentence": sentence,
-        "effect": effect,
-        "start": ",".join(map(str, (*step, best))),
-    }
+    start = ",".join(map(str, (*step, best)))
+    return {"classes": shown, "sentence": sentence, "effect": effect, "start": start}
 
 
 @register_call
@@ -237,19 +233,19 @@ def head(model: str, given: str, changes: str, query: str, block: str, head: str
     """One head, or with ``mean`` the mean of a block, in words: what a token gives to each token."""
     view = _view(model, given, changes)
     token = _read_token(view, query)
-    at = _read_number(block, len(view.layers), "block")
+    layer = _read_number(block, len(view.layers), "block")
     number = None if head == "mean" else _read_number(head, view.head_count, "head")
-    row = view.weights_of_query(at, number, token)
+    row = view.weights_of_query(layer, number, token)
     name = (
-        f"Block {at}, mean of its {view.head_count} heads"
+        f"Block {layer}, mean of its {view.head_count} heads"
         if number is None
-        else f"Head {number} of block {at}"
+        else f"Head {number} of block {layer}"
     )
     order = [int(i) for i in np.argsort(-row, kind="stable")[:MAX_NAMED_TOKENS] if row[i] > 0]
     query_name = view.query_name(token)
 
-    def name_of(other: int) -> str:
-        return f"itself ({query_name})" if other == token else view.token_name(other)
+    def name_of(key_token: int) -> str:
+        return f"itself ({query_name})" if key_token == token else view.token_name(key_token)
 
     given_to = [f"{percent(float(row[i]))} to {name_of(i)}" for i in order]
     words = f"{name} is off: it adds nothing."
@@ -278,10 +274,10 @@ def descend(model: str, given: str, changes: str, path: str, index: str) -> dict
 
 # --- which patches it rests on ------------------------------------------------------------------------------
 @lru_cache(maxsize=2)
-def _resumable(model: str, given: str, changes: str) -> "ResumableModel":
+def _resumable(model: str, content: str, changes: str) -> "ResumableModel":
     from headwork.lab.model_views import ResumableModel
 
-    return ResumableModel(_view(model, given, changes).on_input)
+    return ResumableModel(_view(model, content, changes).on_input)
 
 
 @register_call
@@ -296,14 +292,14 @@ def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
 
     resumable = _resumable(model, given, changes)
     on_input, count = resumable.model, len(resumable.model.parts)
-    whole = 1 + count + (RANDOM_ORDERS + 2) * 2 * (len(curve_sizes(count)) - 2)
+    call_count = 1 + count + (RANDOM_ORDERS + 2) * 2 * (len(curve_sizes(count)) - 2)
     view = _view(model, given, changes)
     resumable.passes_left = max(1, min(MAX_PASSES, MAX_WORK // (view.parameter_count * len(on_input.labels))))
     try:
         methods = methods_of(on_input)
         trusts = trust(on_input, methods)
     except OutOfPassesError:
-        return {"done": 0, "percent": percent(min(0.99, len(resumable.outputs) / whole))}
+        return {"done": 0, "percent": percent(min(0.99, len(resumable.outputs) / call_count))}
     maps = []
     for name, values in methods.items():
         parts = values / max(float(np.abs(values).max()), 1e-30) * 255

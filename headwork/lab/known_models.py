@@ -8,12 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from headwork.checkpoint_files import CONFIG, MANIFEST, PARAMETERS, TOKENIZER, refuse_pickles
-from headwork.errors import InputError, TooLarge, check_known, unknown_name
+from headwork.errors import InputError, TooLarge, check_all_known, unknown_name
 from headwork.inspection.model_folders import PREPROCESSOR, ModelSource, open_model
 from headwork.lab.foreign import open_foreign
 from headwork.lab.inside import FOREIGN_PREFIX
 from headwork.lab.pictures import MAX_SIDE, decode_base64
+from headwork.model_files import CONFIG, MANIFEST, PARAMETERS, TOKENIZER, refuse_pickles
 from headwork.training.run_folders import DATA, METRICS, MODEL, PACKAGED_NAMES, RESULT
 
 MAX_OPENED, MAX_MODEL = 3, 24_000_000  # models of one's own, and the bytes of each
@@ -65,8 +65,7 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
             f"No {PARAMETERS} among the files. Choose the folder of a run, or one that save_pretrained or "
             "the transformers library wrote."
         )
-    for name in files:
-        check_known("file of a model", name, sorted(KNOWN_FILES))
+    check_all_known("file of a model", files, sorted(KNOWN_FILES))
     contents = {name: decode_base64(text, name, MAX_MODEL) for name, text in files.items()}
     if sum(map(len, contents.values())) > MAX_MODEL:
         raise TooLarge(f"Files of more than {MAX_MODEL:,} bytes together. Use: headwork inspect FOLDER")
@@ -93,9 +92,9 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
 
 
 def check_shown(source: ModelSource) -> None:
-    """Refuse a model that this room cannot show."""
+    """Refuse a model that this screen cannot show."""
     if source.input_kind not in ("images", "texts"):
-        raise InputError("This room shows classifiers of images and of texts. Use: headwork inspect FOLDER")
+        raise InputError("This screen shows classifiers of images and of texts. Use: headwork inspect FOLDER")
     size = source.image_shape[1] if source.input_kind == "images" else 0
     if size > MAX_SIDE:
         raise TooLarge(f"Images of {size} pixels; here at most {MAX_SIDE}. Use: headwork inspect FOLDER")

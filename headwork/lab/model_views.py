@@ -1,6 +1,6 @@
 """A view into a trained model on one picture: what it predicts, where its heads attend, what changes do.
 
-All of it runs on numpy, inside a page too. Imported when the room is first used: its models come later than
+All of it runs on numpy, inside a page too. Imported when the screen is first used: its models come later than
 the page.
 """
 
@@ -111,11 +111,9 @@ def with_changes(before: "ModelView", changes: Sequence[HeadChange]) -> ModelSou
     edits = []
     for change in changes:
         layer, heads = before.layers[change.block], head(change.head)
-        of_kind: dict[str, Any] = {"off": heads.off, "uniform": heads.uniform}
-        built = (
-            partial(heads.fixed, built_weights(change.kind, tokens)) if change.kind not in of_kind else None
-        )
-        edits.append(HeadEdit(layer.path, (built or of_kind[change.kind])(), layer.call))
+        plain = {"off": heads.off, "uniform": heads.uniform}.get(change.kind)
+        edited = plain() if plain else heads.fixed(built_weights(change.kind, tokens))
+        edits.append(HeadEdit(layer.path, edited, layer.call))
     return replace(source, edits=tuple(edits))
 
 
@@ -217,18 +215,18 @@ class ModelView:
 
 
 @lru_cache(maxsize=KEPT_VIEWS)
-def look_at(model: str, given: str, changes: str = "") -> ModelView:
+def look_at(model: str, content: str, changes: str = "") -> ModelView:
     """The model on a text, or on a picture: base64 of bytes (channel, height, width)."""
     source = find_model(model)
     remarks: list[str] = []
     if source.input_kind == "images":
-        pixels, remarks = read_picture(given, *source.image_shape, MAX_ASPECT.get(model))
-    elif source.module is not None and len(given) > MAX_LETTERS:
-        raise TooLarge(f"A text of {len(given):,} letters; here at most {MAX_LETTERS:,}. Shorten it.")
-    before = look_at(model, given) if changes else None
+        pixels, remarks = read_picture(content, *source.image_shape, MAX_ASPECT.get(model))
+    elif source.module is not None and len(content) > MAX_LETTERS:
+        raise TooLarge(f"A text of {len(content):,} letters; here at most {MAX_LETTERS:,}. Shorten it.")
+    before = look_at(model, content) if changes else None
     chosen = read_changes(changes, len(before.layers), before.head_count) if before else ()
     source = with_changes(before, chosen) if before else source
-    on_input = source.on_image(pixels) if source.input_kind == "images" else source_on_text(source, given)
+    on_input = source.on_image(pixels) if source.input_kind == "images" else source_on_text(source, content)
     count = len(on_input.labels)
     if source.array_model is not None:
         check_size(source, count)
@@ -258,8 +256,8 @@ class ResumableModel:
         self.run, self.passes_left = model.outputs_with_hidden, 0
         self.outputs: dict[bytes, Array] = {}
 
-    def outputs_with_hidden(self, hidden: Array) -> Array:
-        keys = [row.tobytes() for row in np.asarray(hidden, bool)]
+    def outputs_with_hidden(self, hidden_parts: Array) -> Array:
+        keys = [row.tobytes() for row in np.asarray(hidden_parts, bool)]
         missing = list(dict.fromkeys(key for key in keys if key not in self.outputs))
         if affordable := missing[: max(self.passes_left, 0)]:
             rows = np.array([np.frombuffer(key, bool) for key in affordable])

@@ -61,13 +61,10 @@ def _read(folder: Path, files_by_name: dict[str, File], start: str) -> bytes:
     return content(folder, next(file for name, file in files_by_name.items() if name.startswith(start)))
 
 
-def _needed(name: str) -> bool:
-    return name.endswith(SUFFIXES) and not UNUSED.search(f"/{name}")
-
-
 def _wheel(data: bytes) -> Archive:
     with zipfile.ZipFile(io.BytesIO(data)) as wheel:
-        return {name: wheel.read(name) for name in wheel.namelist() if _needed(name)}
+        needed = [n for n in wheel.namelist() if n.endswith(SUFFIXES) and not UNUSED.search(f"/{n}")]
+        return {name: wheel.read(name) for name in needed}
 
 
 def _own_modules(parts: Iterable[str]) -> Archive:
@@ -103,7 +100,7 @@ def _zipped(files: Archive) -> bytes:
 def compiled(files: Archive, pyodide: Path, *, optimise: int) -> Archive:
     """The same files with every module as bytecode, or as they are where nothing can compile them."""
     sources = {name: data for name, data in files.items() if name.endswith(".py")}
-    rest = {name: data for name, data in files.items() if name not in sources}
+    other_files = {name: data for name, data in files.items() if name not in sources}
     packed = _zipped(sources)
     digest = hashlib.sha256(packed + bytes([optimise])).hexdigest()
     cached = cache_folder() / "lab" / f"{digest[:32]}.zip"
@@ -114,7 +111,7 @@ def compiled(files: Archive, pyodide: Path, *, optimise: int) -> Archive:
             return files
         write_atomic(cached, bytecode)
     with zipfile.ZipFile(cached) as archive:
-        return {**rest, **{name: archive.read(name) for name in archive.namelist()}}
+        return {**other_files, **{name: archive.read(name) for name in archive.namelist()}}
 
 
 def find_node() -> str | None:
@@ -122,8 +119,9 @@ def find_node() -> str | None:
     if path := shutil.which("node"):
         return path
     module_spec = importlib.util.find_spec("playwright")
-    own = Path(module_spec.origin).parent / "driver" / "node" if module_spec and module_spec.origin else None
-    return str(own) if own and own.exists() else None
+    origin = module_spec.origin if module_spec else None
+    bundled = Path(origin).parent / "driver" / "node" if origin else None
+    return str(bundled) if bundled and bundled.exists() else None
 
 
 def _compile_by_node(packed: bytes, pyodide: Path, optimise: int) -> bytes | None:

@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from headwork.documents.page_templates import read_asset, render_template, script_data
-from headwork.lab.calls import FIRST, capabilities_where, example_state, examples, run_call
+from headwork.lab.calls import EXAMPLES, FIRST_MECHANISM, capabilities_where, example_state, run_call
 from headwork.lab.practising import FIRST_EXERCISE
 
 HERE = Path(__file__).parent / "page"
@@ -38,8 +38,8 @@ SERVED_POLICY = (
 
 def read_page_file(name: str) -> str:
     """A style or script: of the lab, or of the pages that every command writes."""
-    own = HERE / name
-    return own.read_text("utf-8") if own.exists() else str(read_asset(name))
+    lab_file = HERE / name
+    return lab_file.read_text("utf-8") if lab_file.exists() else str(read_asset(name))
 
 
 def style() -> str:
@@ -53,8 +53,8 @@ def script() -> str:
 
 def lab_data_element(**more: Any) -> Markup:
     """What the scripts need to begin with."""
-    state = run_call("explain", {"state": example_state(FIRST).as_data()})["state"]
-    data = {"first": FIRST, "state": state, **more}
+    state = run_call("explain", {"state": example_state(FIRST_MECHANISM).as_data()})["state"]
+    data = {"first": FIRST_MECHANISM, "state": state, **more}
     return Markup(str(script_data(data)).replace("<script ", '<script id="lab-data" ', 1))
 
 
@@ -66,7 +66,7 @@ def page_address(name: str) -> str:
     """
     from headwork.problems.handouts import look_up, questions
 
-    if not name or name in examples():
+    if not name or name in EXAMPLES:
         return name and f"#/try/{name}"
     question = next((q.name for q in questions().values() if name.upper() in q.problems), "")
     return f"#/problems/{question or look_up(name)[0].name}"
@@ -93,7 +93,7 @@ def digest(text: str) -> str:
 @cache
 def precomputed_answers() -> dict[str, Any]:
     """Answers that the page has before Python is ready: the first screen, every cell of it, the problems."""
-    state = run_call("explain", {"state": example_state(FIRST).as_data()})["state"]
+    state = run_call("explain", {"state": example_state(FIRST_MECHANISM).as_data()})["state"]
     first = run_call("explain", {"state": state})
     answers: dict[str, Any] = {"explain first": first}
     for value in first["values"]:

@@ -19,10 +19,10 @@ INK_THRESHOLD = 0.25  # of the brightest, for a dot to belong to the shape
 MIN_SHAPE_HEIGHT = 1 / 3  # of the side: a smaller shape is not made larger than if it were so high
 
 
-def decode_base64(text: str, name: str, most: int) -> bytes:
+def decode_base64(text: str, name: str, max_bytes: int) -> bytes:
     """The bytes that base64 stands for."""
-    if not isinstance(text, str) or len(text) > most * 4 // 3 + 4:
-        raise TooLarge(f"{name}: more than {most:,} bytes.")
+    if not isinstance(text, str) or len(text) > max_bytes * 4 // 3 + 4:
+        raise TooLarge(f"{name}: more than {max_bytes:,} bytes.")
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

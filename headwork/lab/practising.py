@@ -1,7 +1,7 @@
-"""The calls of the room Practise: exercises drawn, cells read, answers marked and written as a file.
+"""The calls of the screen Practise: exercises drawn, cells read, answers marked and written as a file.
 
 Marks, causes and hints are those of ``headwork grade``, by the same functions. Exercises and grading are
-imported when the room is first used, so that the page starts as quickly without them. The entries of a step
+imported when the screen is first used, so that the page starts as quickly without them. The entries of a step
 are numbered in the order of the key, whether tokens are rows or columns.
 """
 
@@ -72,12 +72,14 @@ class AnswerGrid:
         return format_shape(shape, " ".join(axes)).replace("_", " ") + each
 
     @property
+    def lines(self) -> Array:
+        """The entries of each line of text."""
+        return self.entry_indices.reshape(-1, self.width)
+
+    @property
     def shapes(self) -> list[tuple[int, ...]]:
         """In which it can be written, axes of size 1 left out."""
-        return [
-            np.squeeze(self.entry_indices).shape,
-            np.squeeze(self.entry_indices.reshape(-1, self.width)).shape,
-        ]
+        return [np.squeeze(indices).shape for indices in (self.entry_indices, self.lines)]
 
     def text(self, entries: list[str]) -> str:
         """The entries as headwork grade reads them: a line per row, ``?`` where there is nothing."""
@@ -88,9 +90,7 @@ class AnswerGrid:
         if len(entries) == 1:
             return entries[0].strip()
         words = list(map(_entry_text, entries))
-        return "\n".join(
-            " ".join(words[i] for i in line) for line in self.entry_indices.reshape(-1, self.width)
-        )
+        return "\n".join(" ".join(words[i] for i in line) for line in self.lines)
 
 
 def _grid(exercise: Exercise, step: str, tokens_as: str) -> AnswerGrid | None:
@@ -128,12 +128,12 @@ def _entry_text(entry: str) -> str:
     return "".join(text.split())
 
 
-def _reading_error(entry: str, *, alone: bool = False) -> str:
+def _reading_error(entry: str, *, is_whole_answer: bool = False) -> str:
     """Why an entry cannot be read, or nothing; ``alone``: it is the whole answer to its step."""
     from headwork.grading.answers import read_entries
 
     try:
-        if alone:
+        if is_whole_answer:
             read_entries(entry, shape=())
         else:
             nested, _ = split_entries(entry, single=True)
@@ -144,21 +144,20 @@ def _reading_error(entry: str, *, alone: bool = False) -> str:
     return ""
 
 
-def _paste(grid: AnswerGrid, text: str, entries: list[str], at: int) -> list[str]:
+def _paste(grid: AnswerGrid, text: str, entries: list[str], cell: int) -> list[str]:
     """The entries with a pasted text: the whole step, one of its matrices, or a block from one cell on."""
-    whole = grid.entry_indices.reshape(-1, grid.width)
     blocks = list(_text_arrays(entry_texts(text)))
     block = next((block for block in blocks if np.squeeze(block).shape in grid.shapes), blocks[0])
     result = np.array(entries, object)
     if np.squeeze(block).shape in grid.shapes:
         result[grid.entry_indices.reshape(-1)] = block.reshape(-1)
         return [str(entry) for entry in result]
-    cells = next((cells for _, cells, _ in grid.matrices if at in cells), grid.matrices[0][1])
+    cells = next((cells for _, cells, _ in grid.matrices if cell in cells), grid.matrices[0][1])
     block = np.atleast_2d(block)
-    row, column = (0, 0) if block.shape == cells.shape else map(int, np.argwhere(cells == at)[0])
+    row, column = (0, 0) if block.shape == cells.shape else map(int, np.argwhere(cells == cell)[0])
     target = cells[row : row + len(block), column : column + block.shape[1]]
     if target.shape != block.shape:
-        hint = " Are rows and columns exchanged?" if block.T.shape in (whole.shape, cells.shape) else ""
+        hint = " Are rows and columns exchanged?" if block.T.shape in (grid.lines.shape, cells.shape) else ""
         sizes = [" x ".join(map(str, shape)) for shape in (block.shape, cells.shape)]
         raise InputError(f"yours is {sizes[0]}; expected {sizes[1]}.{hint}")
     result[target] = block
@@ -207,7 +206,7 @@ def exercise(**origin: Any) -> dict[str, Any]:
     if SEPARATORS_SENTENCE in notes:  # which cells do not need; the forms of a number stand before them
         at = notes.index(SEPARATORS_SENTENCE)
         conventions = [*notes[: at - 1], *notes[at + 1 :]]
-        notes = [f"{notes[at - 1]} Positions count from 0."]
+        notes = [f"{notes[at - 1]} Rows and columns count from 0."]
     fields = []
     for blank in question.blanks:
         grids = {tokens_as: _grid(current, blank.name, tokens_as) for tokens_as in TOKENS_AS}
@@ -227,14 +226,14 @@ def exercise(**origin: Any) -> dict[str, Any]:
         **current.origin,
         "title": question.title,
         "asked": asked,
-        "given": str(blocks_markup(replace(question, paragraphs=tuple(conventions)).given())),
+        "given": str(blocks_markup(replace(question, paragraphs=tuple(conventions)).given_blocks())),
         "notes": notes,
         "fields": fields,
         "points": round(current.max_points, 2),
     }
 
 
-def filled(
+def paste_entries(
     step: str, entries: Any = (), text: str = "", at: int = 0, tokens_as: str = "rows", **origin: Any
 ) -> dict[str, Any]:
     """The entries of a step after a paste of ``text`` at one of them; which cannot be read; how many."""
@@ -253,14 +252,14 @@ def filled(
     if text:
         texts = _paste(grid, text, texts, at)
     alone = len(texts) == 1
-    odd = {
+    unreadable = {
         i: reason
         for i, entry in enumerate(texts)
-        if entry.strip() and (reason := _reading_error(entry, alone=alone))
+        if entry.strip() and (reason := _reading_error(entry, is_whole_answer=alone))
     }
     count = sum(bool(entry.strip()) for entry in texts)
-    words = next(iter(odd.values()), f"{count} of {len(texts)} entries" if count else "")
-    return {"entries": texts, "odd": list(odd), "words": words, "text": grid.text(texts)}
+    words = next(iter(unreadable.values()), f"{count} of {len(texts)} entries" if count else "")
+    return {"entries": texts, "odd": list(unreadable), "words": words, "text": grid.text(texts)}
 
 
 def _check_length(texts: Iterable[Any]) -> None:
@@ -281,7 +280,7 @@ def _answer_texts(current: Exercise, answers: Any, tokens_as: str) -> dict[str, 
     return texts
 
 
-def check(answers: Any, tokens_as: str = "rows", hint: int = 2, **origin: Any) -> dict[str, Any]:
+def mark_answer(answers: Any, tokens_as: str = "rows", hint: int = 2, **origin: Any) -> dict[str, Any]:
     """The marks of an answer, whole or half filled, and hints up to a level: those of ``headwork grade``."""
     from headwork.grading import grade
     from headwork.grading.feedback import as_data, next_step
@@ -293,7 +292,7 @@ def check(answers: Any, tokens_as: str = "rows", hint: int = 2, **origin: Any) -
         in_cells = isinstance(answers.get(step.path), list)
         entry |= _feedback(mark, step, min(hint, current.hints), where=not in_cells)
     solved: dict[str, Any] = {}
-    if mark.all_right and current.mechanism in MECHANISMS:  # to be seen with every number in the first room
+    if mark.all_right and current.mechanism in MECHANISMS:  # to be seen with every number in the first screen
         inputs, options = dict(current.inputs), dict(current.options)
         solved = {"mechanism": current.mechanism, "inputs": inputs, "options": options}
     return {**data, "next": next_step(mark, hint), "all_correct": mark.all_right, "state": solved or None}
@@ -395,4 +394,5 @@ def _entries_from(grid: AnswerGrid | None, text: str) -> Any:
         return text
 
 
-PRACTISE_CALLS = (exercise, filled, check, answer_file, key_file, read_answer_file)
+PRACTISE_CALLS: dict[str, Any] = {"exercise": exercise, "filled": paste_entries, "check": mark_answer}
+PRACTISE_CALLS |= {"answer_file": answer_file, "key_file": key_file, "read_answer_file": read_answer_file}

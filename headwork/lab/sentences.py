@@ -91,36 +91,37 @@ def describe_cell(solved: SolvedState, path: str, index: tuple[int, ...]) -> str
         was = solved.before[path].cell(path, *index)
         return f"You set this cell. Worked out, it would be {was.exact or was.decimal}."
     name = path.rpartition("/")[2]
-    at = dict(zip(value.axes, index, strict=True))
+    cell = dict(zip(value.axes, index, strict=True))
     query, key = _token_words(trace, value)
-    if name in MASKS and "key" in at:
-        return f"1: {query} {at['query']} may attend to {key} {at['key']}. 0: it may not."
+    if name in MASKS and "key" in cell:
+        return f"1: {query} {cell['query']} may attend to {key} {cell['key']}. 0: it may not."
     if path in trace.inputs:
         return "An input: type another number, and all that depends on it follows."
-    head = f"In head {at['head']}: " if "head" in at else ""
-    if name == "weights" and {"query", "key"} <= set(at):
+    head = f"In head {cell['head']}: " if "head" in cell else ""
+    if name == "weights" and {"query", "key"} <= set(cell):
         number = value.values[index]
         finite = number is not None and np.isfinite(number)
         part = f"{share_text(number)} of its weight" if finite else "weight"
-        gives = f"{head}{query} {at['query']} gives {part} to {key} {at['key']}"
+        gives = f"{head}{query} {cell['query']} gives {part} to {key} {cell['key']}"
         if str(trace.options.get("beta")) in ("inf", "oo"):
             return f"{gives}: at β = ∞ the largest score of a row takes all, ties share."
         if "linear" in trace.mechanism.slug:
             return f"{gives}: this score, over the sum of its row."
         return f"{gives}: e to the power of this score, over the sum of its row."
-    if name == "scores" and {"query", "key"} <= set(at):
+    if name == "scores" and {"query", "key"} <= set(cell):
         return (
-            f"{head}how well the query of {query} {at['query']} fits the key of {key} {at['key']}: "
+            f"{head}how well the query of {query} {cell['query']} fits the key of {key} {cell['key']}: "
             "their dot product, times β."
         )
-    if name == "masked" and {"query", "key"} <= set(at):
+    if name == "masked" and {"query", "key"} <= set(cell):
         if value.values[index] == -np.inf:
-            return f"{head}the mask hides {key} {at['key']} from {query} {at['query']}: no weight goes there."
-        return f"{head}{query} {at['query']} may attend to {key} {at['key']}: the score stays as it is."
-    if name == "output" and _first_weights(trace) is not None and "query" in at:
-        return f"The mean of the values, weighted by what {query} {at['query']} gives to each {key}."
+            hides = f"hides {key} {cell['key']} from {query} {cell['query']}"
+            return f"{head}the mask {hides}: no weight goes there."
+        return f"{head}{query} {cell['query']} may attend to {key} {cell['key']}: the score stays as it is."
+    if name == "output" and _first_weights(trace) is not None and "query" in cell:
+        return f"The mean of the values, weighted by what {query} {cell['query']} gives to each {key}."
     if name in PROJECTED and "tokens" in trace.inputs and f"W_{name[0]}" in trace.inputs:
-        first = next(iter(at.values()))
+        first = next(iter(cell.values()))
         return f"A number of the {name} of token {first}: the token times a row of W_{name[0]}."
-    where = ", ".join(f"{axis.replace('_', ' ')} {i}" for axis, i in at.items())
+    where = ", ".join(f"{axis.replace('_', ' ')} {i}" for axis, i in cell.items())
     return f"{name}{f' at {where}' if where else ''}: the lit cells, put into the formula above."

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from headwork.errors import InputError
-from headwork.lab.calls import CALLS, FIRST, example_state, run_call
+from headwork.lab.calls import CALLS, FIRST_MECHANISM, example_state, run_call
 from headwork.lab.inside import FOREIGN_PREFIX
 from headwork.lab.page import MAX_BODY, SERVED_POLICY, script, served_page, style
 
@@ -77,13 +77,13 @@ class RequestGuard:
         host = request.headers.get("host", "")
         if host not in self.hosts:
             return refusal_response("foreign host", 421)
-        given = (
+        token = (
             request.query_params.get("token")
             or request.headers.get("x-headwork-token")
             or request.cookies.get(self.cookie(host))
             or ""
         )
-        if not secrets.compare_digest(given.encode(), self.token.encode()):
+        if not secrets.compare_digest(token.encode(), self.token.encode()):
             return refusal_response("Open the address that headwork lab printed: it has the token.", 403)
         length = request.headers.get("content-length", "0")
         if request.method in ("GET", "HEAD"):  # nothing would read a body to its end
@@ -258,7 +258,7 @@ def application(token: str, hosts: frozenset[str]) -> ASGIApp:
 
 def warm_up() -> None:
     """Work the first screen exactly, so that nobody waits for SymPy to be imported."""
-    run_call("explain", {"state": {**example_state(FIRST).as_data(), "exact": True}})
+    run_call("explain", {"state": {**example_state(FIRST_MECHANISM).as_data(), "exact": True}})
 
 
 def server_config(app: ASGIApp) -> uvicorn.Config:
@@ -272,11 +272,9 @@ def server_config(app: ASGIApp) -> uvicorn.Config:
     )
 
 
-def serve(
-    *, host: str = "127.0.0.1", port: int = 0, announce: Callable[[str], None], token: str | None = None
-) -> None:
+def serve(*, host: str, port: int, announce: Callable[[str], None]) -> None:
     """Serve until interrupted; ``announce`` gets the address with its token once the server listens."""
-    token = token or secrets.token_urlsafe(24)
+    token = secrets.token_urlsafe(24)
     listening = _listen(host, port)
     port = listening.getsockname()[1]
     names = LOOPBACK if host == "127.0.0.1" else (*LOOPBACK, host, *_own_names())

@@ -204,10 +204,9 @@ def _locate(state: State, error: InputError) -> InputError:
         for key, text in cells.items():
             if reason := _reading_error(text):
                 return CellError(reason, path, tuple(int(i) for i in key.split(",") if i.isdecimal()))
-    named = [
-        name for name in (*state.inputs, *state.options) if f"{name} " in message or f"{name}:" in message
-    ]
-    return CellError(message, named[0] if named else "")
+    names = (*state.inputs, *state.options)
+    named = (name for name in names if f"{name} " in message or f"{name}:" in message)
+    return CellError(message, next(named, ""))
 
 
 def _reading_error(text: Any) -> str:
@@ -266,18 +265,18 @@ def resize(state: State, name: str, axis: int, by: int) -> State:
         raise CellError(f"{name} has no axis {axis}.", name)
     trained = {card.name for card in mechanism.inputs if card.trainable}
     inputs = dict(state.inputs)
-    for other in inputs:
-        cells = np.array(inputs[other], object)
-        for along in [i for i, word in enumerate(axis_words(mechanism, state, other)) if word == words[axis]]:
+    for each in inputs:
+        cells = np.array(inputs[each], object)
+        for along in [i for i, word in enumerate(axis_words(mechanism, state, each)) if word == words[axis]]:
             if by > 0:
                 last = np.take(cells, [-1], along)
-                new = np.full_like(last, "0" if other in trained else "1")
+                new = np.full_like(last, "0" if each in trained else "1")
                 cells = np.concatenate([cells, new], along)
             elif cells.shape[along] < 2:
-                raise CellError(f"{other}: one is the least there can be.", other)
+                raise CellError(f"{each}: one is the least there can be.", each)
             else:
                 cells = np.delete(cells, -1, along)
-        inputs[other] = cells.tolist()
+        inputs[each] = cells.tolist()
     return resize_masks(replace(state, inputs=inputs, edits={}), mechanism)
 
 

@@ -25,7 +25,7 @@ def view(solved: SolvedState) -> dict[str, Any]:
     """The whole canvas of a worked state, as JSON."""
     trace, state = solved.trace, solved.state
     block = trace_values(trace)
-    cards = [ValueCard.of(value, False, 0) for value in block.all_values()]
+    cards = [ValueCard.from_value(value, False, 0) for value in block.all_values()]
     frame = Frame(block, cards)
     # What a step reads is asked of the trace before an edit: an edited step reads nothing.
     sources = {
@@ -46,7 +46,7 @@ def view(solved: SolvedState) -> dict[str, Any]:
                 "column": columns[path],
                 "from": sources[path],
                 "edited": list(state.edits.get(path, {})),
-                "whole": card.whole,
+                "whole": card.all_cells,
                 "matrices": [_matrix(frame, card, matrix) for matrix in card.matrices],
                 **({"typed": state.inputs[path]} if path in state.inputs else {}),
                 **({"axes": axis_words(trace.mechanism, state, path)} if path in resizable else {}),
@@ -121,20 +121,20 @@ def _options(trace: Trace, state: State) -> Iterator[dict[str, Any]]:
         yield {"name": "tokens_as", **choice}
 
 
-def controls(mechanism: Mechanism, given: Any, trace: Trace | None = None) -> Iterator[dict[str, Any]]:
+def controls(mechanism: Mechanism, values: Any, trace: Trace | None = None) -> Iterator[dict[str, Any]]:
     hints = mechanism.option_types
     texts = trace.option_texts() if trace else {}
     for name, parameter in mechanism.options.items():
         marks = str(getattr(hints[name], "__metadata__", "")) + str(hints[name])
         default = "" if parameter.default in (parameter.empty, None) else str(parameter.default)
-        control = {"name": name, "value": str(given.get(name, default)), "text": texts.get(name, default)}
+        control = {"name": name, "value": str(values.get(name, default)), "text": texts.get(name, default)}
         if choices := literal_choices(hints[name]):
             none = [] if control["value"] in choices and parameter.default is not None else ["none"]
             yield {**control, "kind": "choice", "choices": [*none, *map(str, choices)]}
         elif "mask" in marks:
             yield {**control, "kind": "choice", "choices": ["none", "causal", "matrix"]}
         elif name == "beta":
-            stops, at = _slider_stops(str(given.get(name) or _default_beta(trace)))
+            stops, at = _slider_stops(str(values.get(name) or _default_beta(trace)))
             labels = list(map(with_infinity, stops))
             yield {**control, "kind": "slider", "stops": stops, "labels": labels, "at": at}
         else:

@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.checkpoint_files import (
+from headwork.errors import InputError, check_known
+from headwork.files import load_package_toml, parse_json
+from headwork.loading.model import SavedModel, check_parameters, check_tensors, expected_shapes
+from headwork.mechanisms.configs import VisionTransformerConfig, known_fields
+from headwork.mechanisms.definitions import DEFINITIONS, Definition
+from headwork.model_files import (
     CONFIG,
     FORMAT,
     PARAMETERS,
@@ -25,11 +30,6 @@ from headwork.checkpoint_files import (
     read_tensors,
     read_transformers_folder,
 )
-from headwork.errors import InputError, check_known
-from headwork.files import load_package_toml, parse_json
-from headwork.loading.model import SavedModel, check_parameters, check_tensors, expected_shapes
-from headwork.mechanisms.configs import VisionTransformerConfig, known_fields
-from headwork.mechanisms.definitions import DEFINITIONS, Definition
 from headwork.numbers import cat
 from headwork.tokenizer_files import read_tokenizer_json
 
@@ -77,11 +77,11 @@ def layer_rows(table: NameMap, ours: Mapping[str, Any]) -> list[tuple[str, tuple
     """The rows of a table for each layer, those that a model of ours has."""
     layers = [int(n) for name in ours for n in re.findall(r"blocks\.(\d+)\.", name)]
     rows = []
-    for theirs, names in table.items():
-        for layer in range(1 + max(layers, default=-1)) if "*" in theirs else (0,):
+    for their_name, names in table.items():
+        for layer in range(1 + max(layers, default=-1)) if "*" in their_name else (0,):
             ours_here = tuple(names.replace("*", str(layer)).split())
             if ours_here[0] in ours:
-                rows.append((theirs.replace("*", str(layer)), ours_here))
+                rows.append((their_name.replace("*", str(layer)), ours_here))
     return rows
 
 
@@ -95,15 +95,15 @@ def to_theirs(table: NameMap, ours: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def from_theirs(table: NameMap, theirs: State, name: str, config: Any, where: str) -> SavedModel:
+def from_theirs(table: NameMap, their_state: State, name: str, config: Any, where: str) -> SavedModel:
     """A model of ours with their parameters; errors name what is missing or misshapen as they call it."""
-    if config.depth > len(theirs):
-        raise InputError(f"{where}: {config.depth} layers by its config, but only {len(theirs)} tensors.")
+    if config.depth > (count := len(their_state)):
+        raise InputError(f"{where}: {config.depth} layers by its config, but only {count} tensors.")
     definition, state = DEFINITIONS[name], {}
-    ours = expected_shapes(definition, config, theirs, where)
-    check_tensors(where, to_theirs(table, ours), theirs)
+    ours = expected_shapes(definition, config, their_state, where)
+    check_tensors(where, to_theirs(table, ours), their_state)
     for row, names in layer_rows(table, ours):
-        joined = theirs[row].reshape(theirs[row].shape[LEADING_SINGLETON_AXES.get(row, 0) :])
+        joined = their_state[row].reshape(their_state[row].shape[LEADING_SINGLETON_AXES.get(row, 0) :])
         for part, to in zip(np.split(joined, len(names)), names, strict=True):
             state[to] = part.mT if to.endswith(TRANSPOSED) else part
     return SavedModel(definition, config, state)
@@ -114,8 +114,8 @@ def from_theirs(table: NameMap, theirs: State, name: str, config: Any, where: st
 class TransformersFamily:
     """One kind of model of the transformers library, as ``other_libraries.toml`` describes it."""
 
-    kind: str
-    name: str
+    model_type: str
+    definition_name: str
     architecture: str
     prefix: str
     unused: str
@@ -124,28 +124,28 @@ class TransformersFamily:
     our_fixed: Mapping[str, Any]
     names: NameMap
 
-    def read_config(self, theirs: Mapping[str, Any], where: str) -> Any:
+    def read_config(self, their_config: Mapping[str, Any], where: str) -> Any:
         """Our config for theirs, after what ours cannot do was refused."""
         for name in self.size_fields.values():
-            value = theirs.get(name)
+            value = their_config.get(name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InputError(f"{where}: {name} is {value!r}. Expected a whole number, at least 1.")
-        activation = theirs.get("hidden_act", "gelu")
+        activation = their_config.get("hidden_act", "gelu")
         if activation not in ("gelu", "relu"):
             raise InputError(
                 f"{where}: hidden_act is '{activation}'. Ours are 'gelu' (the exact one, with erf, not its "
                 "tanh approximation) and 'relu': another one would give other numbers."
             )
         for name, value in {"is_decoder": False, "add_cross_attention": False, **self.their_fixed}.items():
-            if theirs.get(name, value) != value:
-                raise InputError(f"{where}: {name} is {theirs[name]!r}. Only {value!r} is read.")
-        settings = {ours: theirs[name] for ours, name in self.size_fields.items()}
-        settings |= {"activation": activation, "epsilon": theirs.get("layer_norm_eps", 1e-12)}
-        settings |= {"dropout": theirs.get("hidden_dropout_prob", 0.0), **self.our_fixed}
-        settings |= {"token_types": theirs.get("type_vocab_size", 2)}
-        config_class = DEFINITIONS[self.name].config_class
-        known = {entry.name for entry in fields(config_class)}
-        return config_class(**{n: v for n, v in settings.items() if n in known})
+            if their_config.get(name, value) != value:
+                raise InputError(f"{where}: {name} is {their_config[name]!r}. Only {value!r} is read.")
+        settings = {ours: their_config[name] for ours, name in self.size_fields.items()}
+        settings |= {"activation": activation, "epsilon": their_config.get("layer_norm_eps", 1e-12)}
+        settings |= {"dropout": their_config.get("hidden_dropout_prob", 0.0), **self.our_fixed}
+        settings |= {"token_types": their_config.get("type_vocab_size", 2)}
+        config_class = DEFINITIONS[self.definition_name].config_class
+        field_names = {entry.name for entry in fields(config_class)}
+        return config_class(**{n: v for n, v in settings.items() if n in field_names})
 
     def write_config(self, config: Any) -> dict[str, Any]:
         """Their config for ours, if ours has what theirs always has."""
@@ -166,7 +166,7 @@ class TransformersFamily:
                 "TextEncoderConfig: token_types is 0, but a BERT has at least one. Build it with 1 or 2."
             )
         return {
-            "model_type": self.kind,
+            "model_type": self.model_type,
             "architectures": [self.architecture],
             **self.their_fixed,
             **{theirs: getattr(config, ours) for ours, theirs in self.size_fields.items()},
@@ -180,15 +180,15 @@ class TransformersFamily:
 
 LIBRARIES = load_package_toml(__file__, "other_libraries.toml")
 TORCH_NAMES: NameMap = LIBRARIES["torch"]
-FAMILIES = {kind: TransformersFamily(kind=kind, **data) for kind, data in LIBRARIES["transformers"].items()}
+FAMILIES = {t: TransformersFamily(model_type=t, **data) for t, data in LIBRARIES["transformers"].items()}
 
 
 def read_transformers(
-    folder: str | Path, *, image: int | None = None, classes: int | None = None
+    folder: str | Path, *, image_size: int | None = None, classes: int | None = None
 ) -> SavedModel:
     """The BERT or ViT of a folder that the transformers library wrote, with its tokenizer if there is one.
 
-    Half precision is read as single. ``image`` and ``classes`` are for another size or head of a ViT.
+    Half precision is read as single. ``image_size`` and ``classes`` are for another size or head of a ViT.
     """
     path = Path(folder)
     files = read_transformers_folder(path)
@@ -200,12 +200,12 @@ def read_transformers(
     where = str(path / PARAMETERS)
     state = _normalise_names(read_tensors(files[PARAMETERS], where), family)
     if isinstance(config, VisionTransformerConfig):
-        config, state = _adapt_vision(config, state, image, classes, where)
-    elif image is not None or classes is not None:
+        config, state = _adapt_vision(config, state, image_size, classes, where)
+    elif image_size is not None or classes is not None:
         raise InputError(
-            f"{path}: a text encoder takes neither image nor classes. For a head: TextClassifier.on(it)."
+            f"{path}: a text encoder takes neither image_size nor classes. For a head: TextClassifier.on(it)."
         )
-    saved = from_theirs(family.names, state, family.name, config, where)
+    saved = from_theirs(family.names, state, family.definition_name, config, where)
     if TOKENIZER not in files:
         return saved
     tokenizer = read_tokenizer_json(files[TOKENIZER], path / TOKENIZER)
@@ -228,12 +228,12 @@ def _normalise_names(state: State, family: TransformersFamily) -> dict[str, Arra
 def _adapt_vision(
     config: VisionTransformerConfig,
     state: dict[str, Array],
-    image: int | None,
+    image_size: int | None,
     classes: int | None,
     where: str,
 ) -> tuple[VisionTransformerConfig, dict[str, Array]]:
     """Positions for another image size, and a head for other classes."""
-    before, config = config, config if image is None else replace(config, image_size=image)
+    before, config = config, config if image_size is None else replace(config, image_size=image_size)
     table = "embeddings.position_embeddings"
     if config.image_size != before.image_size and table in state:
         sides = before.image_size // before.patch_size, config.image_size // config.patch_size

@@ -4,7 +4,7 @@ On numpy it is called like the torch one, and traced down to the arithmetic of e
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
@@ -13,16 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.checkpoint_files import BFLOAT16, half_to_float32
 from headwork.errors import InputError, TooLarge, format_shape
-from headwork.mechanisms.definitions import MASK, TOKENS, Definition
+from headwork.mechanisms.definitions import IMAGES, MASK, TOKENS, Definition
 from headwork.mechanisms.kernels import PLAIN
 from headwork.mechanisms.parameters import flatten_tree, map_tree, parameter_paths
+from headwork.model_files import BFLOAT16, half_to_float32
 from headwork.note import RUN_KEYWORDS, Note
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.tokenizer_files import PythonTokenizer
 
 MAX_UNSAVED_VALUES = 2**24  # numbers in tables that a config asks for and no file holds, such as sinusoids
+MAX_STEP_VALUES = 12_000_000  # numbers in one step on one image; plain kernels hold several such at once
+MAX_PASS_VALUES = 250_000_000  # in all steps together
+SMALL_FILE, BLOCK_VALUES = 10_000_000, 80_000  # bytes; the overhead of a block, as numbers that take as long
 PRECISIONS = ("float16", "bfloat16", "float32", "float64")
 INTERNAL = ("parameters", "config", "ngrams", "kept_positions", "start", *RUN_KEYWORDS)  # never given
 
@@ -61,7 +64,51 @@ def expected_shapes(
             )
         if spec.constant is None:
             shapes[name] = ShapeTensor(spec.shape, work)
+    check_steps(definition, config, where)
     return shapes
+
+
+def check_steps(definition: Definition, config: Any, where: str | Path) -> int:
+    """The numbers in all steps on one image; a model that would fill the memory is refused.
+
+    >>> from headwork.mechanisms.definitions import find_definition
+    >>> vision = find_definition("vision")
+    >>> check_steps(vision, vision.config_class(image_size=8, width=4, heads=1, depth=1, hidden=4), "a run")
+    650
+    """
+    if IMAGES not in definition.inputs:
+        return 0
+    work, total = OperationCount(), 0
+
+    def note(name: str, value: Any, /) -> Any:
+        nonlocal total
+        total += (count := math.prod(value.shape))
+        if count > MAX_STEP_VALUES or total > MAX_PASS_VALUES:
+            raise TooLarge(
+                f"{where}: on an image of side {config.image_size:,} the step '{name}' is {count:,} numbers, "
+                f"{total:,} with those before; at most {MAX_STEP_VALUES:,} and {MAX_PASS_VALUES:,} are "
+                "taken. Take smaller images (image_size), or larger patches (model.patch_size)."
+            )
+        return value
+
+    images = note("images", ShapeTensor((1, config.channels, *[config.image_size] * 2), work))
+    tree = map_tree(lambda _, spec: ShapeTensor(spec.shape, work), definition.specs(config))
+    definition.function(tree, config, images, kernels=PLAIN.with_note(note))
+    return total
+
+
+def check_work(saved: SavedModel, where: str | Path, parts: int) -> None:
+    """Refuse a small file that takes long to look into: passes without each part and each head."""
+    file_bytes = sum(values.nbytes for values in saved.parameters.values())
+    heads, depth = (getattr(saved.config, name, 0) for name in ("heads", "depth"))
+    layers = depth if heads else 0
+    inputs = 450 + parts + layers * heads
+    work = inputs * check_steps(saved.definition, saved.config, where) + layers**2 * BLOCK_VALUES
+    if work > (most := 1_700_000_000 + 800 * file_bytes) and file_bytes <= SMALL_FILE:
+        raise TooLarge(
+            f"{where}: to look into it takes {work:,} numbers; of a model of {file_bytes:,} bytes at most "
+            f"{most:,} are worked out. Give it fewer blocks (depth), smaller images or larger patches."
+        )
 
 
 def check_tensors(
@@ -145,12 +192,12 @@ class NumpyModel:
             if parameter.default is parameter.empty and parameter.name not in (*INTERNAL, *named):
                 raise InputError(f"{self.definition.name}: no {parameter.name}. Give an array.")
         cards = {card.name: card.axes for card in self.definition.inputs}
-        numbers = {name for name, axes in cards.items() if axes == TOKENS.axes} - {MASK.name}
+        token_inputs = {name for name, axes in cards.items() if axes == TOKENS.axes} - {MASK.name}
 
         def tensor(name: str, value: Any) -> Any:
             try:
                 array = value.array if isinstance(value, HandTensor) else np.asarray(value)
-                integer = name in numbers and array.dtype.kind in "iu"  # decimals are refused later, in words
+                integer = name in token_inputs and array.dtype.kind in "iu"  # decimals are refused later
                 return HandTensor(array.astype(np.int64 if integer else self.dtype), label=name)
             except (TypeError, ValueError):
                 raise InputError(f"{self.definition.name}: {name} is not an array of numbers.") from None
@@ -166,11 +213,8 @@ class NumpyModel:
             name: tuple(map(HandTensor, pair))
             for name, pair in self.definition.derived_inputs(self.config, *arrays).items()
         }
-        kernels = PLAIN.with_note(note)
-        result: HandTensor = self.definition.function(
-            self.tree, self.config, **named, **hashed, kernels=kernels
-        )
-        return result
+        body: Callable[..., HandTensor] = self.definition.function
+        return body(self.tree, self.config, **named, **hashed, kernels=PLAIN.with_note(note))
 
 
 def probabilities_of(logits: NDArray[Any], names: Sequence[object]) -> NDArray[np.float64]:

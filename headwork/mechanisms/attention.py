@@ -12,7 +12,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from headwork.errors import InputError, format_shape
-from headwork.mechanisms.parameters import AttentionParameters, group_parameters, input_cards, words
+from headwork.mechanisms.parameters import AttentionParameters, group_parameters, input_cards
 from headwork.note import Input, Note, Step, mechanism, silent, steps_of
 from headwork.numbers import exponentials_may_overflow
 
@@ -56,7 +56,7 @@ def hardmax(scores: Tensor) -> Tensor:
     return winners / winners.sum(-1, keepdim=True)
 
 
-def causal(scores: Tensor) -> Tensor:
+def causal_mask(scores: Tensor) -> Tensor:
     """1 on and below the diagonal; with fewer queries than keys, the queries are the last ones."""
     queries, keys = scores.shape[-2:]
     return scores.new_ones(queries, keys).tril(keys - queries)
@@ -94,7 +94,7 @@ def attention(
         products = beta * products
     scores = note("scores", products)
     if mask is not None:
-        allowed = causal(scores) if isinstance(mask, str) else mask
+        allowed = causal_mask(scores) if isinstance(mask, str) else mask
         scores = note("masked", scores.masked_fill(allowed == 0, -math.inf))
     weights = note("weights", hardmax(scores) if hard else scores.softmax(-1))
     return note("output", weights @ value)
@@ -106,11 +106,12 @@ def project(tokens: Tensor, matrix: Tensor | None, name: str, convention: Conven
         return tokens
     inner = matrix.shape[-1 if convention == "W x" else -2]
     if inner != tokens.shape[-1]:
-        shapes = {
-            "shape": format_shape(matrix.shape, ""),
-            "tokens": format_shape(tokens.shape, "token width"),
-        }
-        raise InputError(words("project/width", name=name, convention=convention, inner=inner, **shapes))
+        rows = format_shape(tokens.shape, "token width")
+        raise InputError(
+            f"{name} is {format_shape(matrix.shape, '')} and, applied as {convention}, takes width {inner}; "
+            f"the tokens are {rows}. Transpose {name}, set convention to the other of 'W x' and 'x W', "
+            "or, if each token is a column, set tokens_as=columns."
+        )
     return tokens @ (matrix.mT if convention == "W x" else matrix)
 
 
@@ -119,7 +120,10 @@ def add_bias(rows: Tensor, bias: Tensor | None, name: str) -> Tensor:
         return rows
     if tuple(bias.shape[-1:]) != tuple(rows.shape[-1:]):
         shape = format_shape(bias.shape, "width")
-        raise InputError(words("project/bias", name=name, shape=shape, width=rows.shape[-1]))
+        raise InputError(
+            f"{name} is {shape}, but the rows it is added to are {rows.shape[-1]} wide. "
+            "Give one number per column."
+        )
     return rows + bias
 
 
@@ -254,12 +258,12 @@ def attend_per_head(
     key = note("key", split_heads(affine(memory, p.W_k, p.b_k, "k"), heads))
     value = note("value", split_heads(affine(memory, p.W_v, p.b_v, "v"), heads))
 
-    def per_head(name: str, value: Any, /) -> Any:
+    def note_without_output(name: str, value: Any, /) -> Any:
         # The attention of each head puts the head first; outside, it stands beside the width.
         return value if name == "output" else note(name, value)
 
     heads_first = (part.transpose(-3, -2) for part in (query, key, value))
-    outputs = attend(*heads_first, note=silent if note is silent else per_head)
+    outputs = attend(*heads_first, note=silent if note is silent else note_without_output)
     stacked = note("per head", outputs.transpose(-3, -2))
     joined = note("joined", stacked.reshape(*stacked.shape[:-2], stacked.shape[-2] * stacked.shape[-1]))
     return note("output", affine(joined, p.W_o, p.b_o, "o"))
@@ -270,12 +274,11 @@ def check_heads(where: str, width: int, heads: int) -> None:
     if remainder := width % heads if heads > 0 else width:
         divisors = [h for h in range(1, min(width, 1024) + 1) if width % h == 0]
         nearest = sorted(sorted(divisors, key=lambda h: abs(h - heads))[:3])
-        values = {
-            "remainder": remainder,
-            "nearest": str(nearest)[1:-1],
-            "larger": width - remainder + max(heads, 1),
-        }
-        raise InputError(words("attention/heads", where=where, width=width, heads=heads, **values))
+        raise InputError(
+            f"{where}: width {width} cannot be cut into {heads} heads of one size (remainder {remainder}). "
+            f"Choose a number of heads that divides {width}, such as {str(nearest)[1:-1]}; "
+            f"or the width {width - remainder + max(heads, 1)}."
+        )
 
 
 def split_heads(rows: Tensor, heads: int) -> Tensor:
@@ -286,24 +289,32 @@ def split_heads(rows: Tensor, heads: int) -> Tensor:
 
 
 def check_attention_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> None:
-    shapes = {
-        "query": format_shape(query.shape, "query width"),
-        "key": format_shape(key.shape, "key width"),
-        "value": format_shape(value.shape, "key value_width"),
-    }
-    for name, tensor in (("query", query), ("key", key), ("value", value)):
+    axes = {"query": "query width", "key": "key width", "value": "key value_width"}
+    tensors = {"query": query, "key": key, "value": value}
+    shapes = {name: format_shape(tensor.shape, axes[name]) for name, tensor in tensors.items()}
+    for name, tensor in tensors.items():
         if len(tensor.shape) < 2:
-            raise InputError(words("attention/rows", name=name, shape=shapes[name]))
+            raise InputError(
+                f"attention: {name} is {shapes[name]}, but rows and columns are needed. "
+                "A single row is written [[1, 2]]."
+            )
     if query.shape[-1] != key.shape[-1]:
-        widths = {"key_width": key.shape[-1], "query_width": query.shape[-1]}
-        raise InputError(words("attention/widths", **widths, **shapes))
+        raise InputError(
+            f"attention: key width {key.shape[-1]} differs from query width {query.shape[-1]}. "
+            f"query is {shapes['query']}; key is {shapes['key']}. Project both to one width first."
+        )
     if key.shape[-2] != value.shape[-2]:
-        counts = {"keys": key.shape[-2], "values": value.shape[-2]}
-        raise InputError(words("attention/counts", **counts, **shapes))
+        raise InputError(
+            f"attention: {key.shape[-2]} keys but {value.shape[-2]} values. "
+            f"key is {shapes['key']}; value is {shapes['value']}. Each key needs one value."
+        )
     rows, columns = query.shape[-2], key.shape[-2]
     if isinstance(mask, str):
         if mask != "causal":
-            raise InputError(words("attention/masks", mask=mask))
+            raise InputError(f"attention: mask '{mask}' is not known. Give causal, or a matrix of 0 and 1.")
     elif mask is not None and tuple(mask.shape[-2:]) not in ((rows, columns), (1, columns)):
         shape = format_shape(mask.shape, "query key")
-        raise InputError(words("attention/mask", shape=shape, rows=rows, columns=columns))
+        raise InputError(
+            f"attention: the mask is {shape}, but there are {rows} queries and {columns} keys. "
+            "Give one row per query and one column per key."
+        )

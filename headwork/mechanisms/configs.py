@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, get_type_hints
 
-from headwork.errors import InputError, check_known
+from headwork.errors import InputError, check_all_known, check_known
 from headwork.mechanisms.attention import check_heads
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.kernels import AttentionKind, CellKind
 from headwork.mechanisms.layers import NormalisationPlacement
-from headwork.mechanisms.parameters import words
 from headwork.numbers.options import literal_choices
 
 MAX_COUNT = 2**31  # what no count of a config reaches
@@ -20,30 +19,32 @@ Backend = Literal["plain", "fused", "native"]  # native: fused, with blocks in C
 PositionKind = Literal["learned", "sinusoidal"]
 
 
-# Bounds of numbers: those of a count and of a fraction hold where a field has none of its own.
+# Bounds of numbers. A field without bounds of its own is a count if it is an int, a fraction if a float.
 COMPARISONS = {"at least": operator.ge, "above": operator.gt, "below": operator.lt, "at most": operator.le}
 COUNT, FRACTION = {"at least": 1, "below": MAX_COUNT}, {"at least": 0, "below": 1}
 
 
-def current_names(config_class: type, fields: Mapping[str, Any]) -> dict[str, Any]:
+def with_current_names(config_class: type, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a config under their current names; ``OLD_NAMES`` of its class lists the earlier ones.
 
     >>> from headwork.mechanisms.configs import LanguageModelConfig
-    >>> current_names(LanguageModelConfig, {"longest": 9, "width": 8})
+    >>> with_current_names(LanguageModelConfig, {"longest": 9, "width": 8})
     {'max_length': 9, 'width': 8}
     """
     names = dict(ChainMap(*(getattr(base, "OLD_NAMES", {}) for base in config_class.__mro__)))
     for old, new in names.items():
         if old in fields and new in fields:
-            raise InputError(words("config/both", name=config_class.__name__, old=old, new=new))
+            raise InputError(
+                f"{config_class.__name__}: both {old} and {new} are set; "
+                f"{old} is the old name of {new}. Leave it out."
+            )
     return {names.get(name, name): value for name, value in fields.items()}
 
 
 def known_fields(config_class: type, data: Mapping[str, Any], what: str = "field") -> dict[str, Any]:
     """The fields of a config under their current names; one that is unknown is refused by its name."""
-    settings = current_names(config_class, data)
-    for name in settings:
-        check_known(what, name, [entry.name for entry in fields(config_class)])
+    settings = with_current_names(config_class, data)
+    check_all_known(what, settings, [entry.name for entry in fields(config_class)])
     return settings
 
 
@@ -51,7 +52,7 @@ class ConfigMeta(type):
     """Lets a config be made with the old names of its fields."""
 
     def __call__(cls, **fields: Any) -> Any:
-        return super().__call__(**current_names(cls, fields))
+        return super().__call__(**with_current_names(cls, fields))
 
 
 def bounded(default: float, **bounds: float) -> Any:
@@ -75,8 +76,8 @@ def check_fields(config: Any, where: str) -> None:
                 limits = " and ".join(f"{word} {bound:,}" for word, bound in bounds.items())
                 raise InputError(f"{name} is {value!r}. Give {kind}, {limits}.")
         elif isinstance(hint, type) and not isinstance(value, hint):
-            words = {str: "text", bool: "true or false"}
-            raise InputError(f"{name} is {value!r}. Expected {words.get(hint, hint.__name__)}.")
+            type_names = {str: "text", bool: "true or false"}
+            raise InputError(f"{name} is {value!r}. Expected {type_names.get(hint, hint.__name__)}.")
         elif choices := literal_choices(hint):
             check_known(name, value, choices)
 
@@ -172,7 +173,10 @@ class VisionTransformerConfig(TransformerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.image_size % self.patch_size:
-            raise InputError(words("config/patches", name=type(self).__name__, **vars(self)))
+            raise InputError(
+                f"{type(self).__name__}: an image of side {self.image_size} cannot be cut "
+                f"into patches of side {self.patch_size}. Choose a patch_size that divides {self.image_size}."
+            )
 
     @property
     def patches(self) -> int:
@@ -230,7 +234,10 @@ class ConvolutionalConfig(ImageConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.image_size >> self.depth < 1:
-            raise InputError(words("config/layers", name=type(self).__name__, **vars(self)))
+            raise InputError(
+                f"{type(self).__name__}: {self.depth} layers halve an image of side {self.image_size} "
+                "to nothing. Use fewer."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,6 @@ from math import prod
 
 from headwork.errors import InputError, TooLarge, format_shape
 from headwork.mechanisms.attention import Tensor
-from headwork.mechanisms.parameters import words
 from headwork.note import Input, Note, Step, mechanism, silent
 from headwork.numbers import cat, stack
 
@@ -34,11 +33,14 @@ def pad(values: Tensor, padding: int, dim: int) -> Tensor:
 def output_length(name: str, length: int, size: int, stride: int, padding: int) -> int:
     """The number of positions of the kernel, where it fits."""
     if stride < 1 or padding < 0:
-        raise InputError(words("convolution/stride", name=name, stride=stride, padding=padding))
-    if size > length + 2 * padding:
-        fits = {"most": length + 2 * padding, "least": -(-(size - length) // 2)}
         raise InputError(
-            words("convolution/fit", name=name, size=size, length=length, padding=padding, **fits)
+            f"{name}: stride {stride} and padding {padding}. "
+            "The stride is at least 1, the padding at least 0."
+        )
+    if size > length + 2 * padding:
+        raise InputError(
+            f"{name}: a kernel of {size} does not fit into {length} positions with padding {padding}. Use a "
+            f"kernel of at most {length + 2 * padding}, or a padding of at least {-(-(size - length) // 2)}."
         )
     return (length + 2 * padding - size) // stride + 1
 
@@ -48,8 +50,11 @@ def _grouped_product(windows: Tensor, kernel: Tensor, groups: int, name: str) ->
     channels, taps = windows.shape[-3], windows.shape[-1]
     outputs, inner, kernel_taps = kernel.shape
     if groups < 1 or (inner * groups, outputs % groups, kernel_taps) != (channels, 0, taps):
-        sizes = {"channels": channels, "each": channels // max(groups, 1), "outputs": outputs, "inner": inner}
-        raise InputError(words("convolution/groups", name=name, groups=groups, **sizes))
+        raise InputError(
+            f"{name}: {channels} input channels in {groups} groups need a kernel "
+            f"of {channels // max(groups, 1)} input channels, and a number of output channels "
+            f"that {groups} divides; the kernel has {outputs} output and {inner} input channels."
+        )
     inputs_each, outputs_each = channels // groups, outputs // groups
     results = []
     for g in range(groups):
@@ -167,7 +172,7 @@ def toeplitz(
     """
     count = output_length("toeplitz", signal.shape[-1], kernel.shape[-1], stride, padding)
     if count > MAX_ROWS:
-        raise TooLarge(words("convolution/toeplitz", rows=count, most=MAX_ROWS))
+        raise TooLarge(f"toeplitz: a matrix of {count:,} rows; at most {MAX_ROWS:,}. Take less padding.")
     return _apply_banded(signal, [kernel] * count, stride, padding, note)
 
 
@@ -206,7 +211,7 @@ def locally_connected(
     count = output_length("locally-connected", signal.shape[-1], kernels.shape[-1], stride, padding)
     if kernels.shape[-2] != count:
         shape = format_shape(kernels.shape, "output tap")
-        raise InputError(words("convolution/taps", count=count, shape=shape))
+        raise InputError(f"locally-connected: {count} outputs need {count} rows of taps; kernels is {shape}.")
     return _apply_banded(signal, [kernels[i] for i in range(count)], stride, padding, note)
 
 
@@ -217,7 +222,7 @@ def average_pooling(image: Tensor, *, size: int, stride: int | None = None, note
     >>> average_pooling(HandTensor(np.arange(1.0, 10.0).reshape(3, 3)), size=2, stride=1).array.tolist()
     [[3.0, 4.0], [6.0, 7.0]]
     """
-    return note("output", _pooled(image, size, stride, "average-pooling").mean(-1))
+    return note("output", _pooling_windows(image, size, stride, "average-pooling").mean(-1))
 
 
 @mechanism(IMAGE, Step("output", "Y", r"\text{maximum of each window}", "channel output_height output_width"))
@@ -227,10 +232,10 @@ def max_pooling(image: Tensor, *, size: int, stride: int | None = None, note: No
     >>> max_pooling(HandTensor(np.arange(1.0, 10.0).reshape(3, 3)), size=2, stride=1).array.tolist()
     [[5.0, 6.0], [8.0, 9.0]]
     """
-    return note("output", _pooled(image, size, stride, "max-pooling").amax(-1))
+    return note("output", _pooling_windows(image, size, stride, "max-pooling").amax(-1))
 
 
-def _pooled(image: Tensor, size: int, stride: int | None, name: str) -> Tensor:
+def _pooling_windows(image: Tensor, size: int, stride: int | None, name: str) -> Tensor:
     stride = size if stride is None else stride
     for length in image.shape[-2:]:
         output_length(name, length, size, stride, 0)
@@ -249,7 +254,10 @@ def patches(image: Tensor, *, size: int, note: Note = silent) -> Tensor:
     *batch, channels, height, width = image.shape
     if size < 1 or height % size or width % size:
         shape = format_shape((height, width), "height width")
-        raise InputError(words("patches/size", shape=shape, size=size))
+        raise InputError(
+            f"patches: an image of {shape} cannot be cut into squares of {size}. "
+            "Choose a size that divides both."
+        )
     rows, columns = height // size, width // size
     grid = image.reshape(*batch, channels, rows, size, columns, size)
     # channel, row, inner row, column, inner column -> row, column, channel, inner row, inner column
@@ -270,7 +278,10 @@ def patches_inverse(rows: Tensor, *, size: int, columns: int, note: Note = silen
     *batch, count, features = rows.shape
     if size < 1 or columns < 1 or count % columns or features % (size * size):
         shape = format_shape(rows.shape, "patch feature")
-        raise InputError(words("patches/inverse", shape=shape, columns=columns, size=size))
+        raise InputError(
+            f"patches inverse: {shape} cannot be laid out with {columns} patches of {size} x {size} per row. "
+            f"The features are channels x {size} x {size}."
+        )
     channels = features // (size * size)
     grid = rows.reshape(*batch, count // columns, columns, channels, size, size)
     permuted = grid.transpose(-3, -2).transpose(-4, -2).transpose(-5, -4)

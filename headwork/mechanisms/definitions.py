@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from headwork.errors import InputError, check_known, format_shape
 from headwork.mechanisms.configs import Config
-from headwork.mechanisms.parameters import words
 from headwork.note import Input, Step
 
 Modality = Literal["vision", "text"]
@@ -38,7 +37,7 @@ class Definition:
     architectures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     old_parameters: Mapping[str, str] = field(default_factory=dict)  # prefixes of names: earlier -> current
     check: Check  # refuses inputs that do not fit
-    # The rest of what the body takes, from a config and arrays of inputs: whole numbers, hashed.
+    # Further inputs computed from config and inputs, such as hashed n-grams.
     derived_inputs: Callable[..., Mapping[str, Any]] = lambda config, *inputs: {}
 
     @property
@@ -68,9 +67,9 @@ def model(slug: str, specs: Any, steps: Any, *inputs: Input, **more: Any) -> Cal
     def register(function: Any) -> Any:
         name, config_class = function.__name__.title().replace("_", ""), function.__annotations__["config"]
         check = {IMAGES: check_images, VECTORS: check_vectors}.get(inputs[0], check_tokens)
-        rest: dict[str, Any] = {"slug": slug, "inputs": inputs, "check": check, **more}
+        fields: dict[str, Any] = {"slug": slug, "inputs": inputs, "check": check, **more}
         kind: dict[str, Any] = {"config_class": config_class, "specs": specs, "steps": steps}
-        definition = Definition(name=name, function=function, **kind, **rest)
+        definition = Definition(name=name, function=function, **kind, **fields)
         DEFINITIONS[name] = definition
         return function
 
@@ -124,32 +123,47 @@ def check_tokens(
     shape = format_shape(tokens.shape, TOKENS.axes)
     integers = not (tokens.is_floating_point() if hasattr(tokens, "is_meta") else tokens.dtype.kind == "f")
     if len(tokens.shape) != 2 or not integers:
-        raise InputError(words("tokens/kind", name=name, shape=shape, dtype=tokens.dtype))
+        raise InputError(
+            f"{name}: tokens are {shape} of {tokens.dtype}. Give whole numbers, one row per sequence."
+        )
     if 0 in tokens.shape:
-        raise InputError(words("tokens/empty", name=name, shape=shape))
+        raise InputError(f"{name}: tokens are {shape}: empty. Give at least one.")
     if mask is not None and mask.shape != tokens.shape:
         mask_shape = format_shape(mask.shape, TOKENS.axes)
-        raise InputError(words("tokens/mask", name=name, mask=mask_shape, shape=shape))
+        raise InputError(
+            f"{name}: the mask is {mask_shape}, the tokens are {shape}. "
+            "Give 1 for each token and 0 for padding."
+        )
     if not check_values:
         return
     smallest, largest = int(tokens.min()), int(tokens.max())
     if smallest < 0 or largest >= config.vocabulary:
         wrong = largest if largest >= config.vocabulary else smallest
-        raise InputError(words("tokens/vocabulary", name=name, token=wrong, vocabulary=config.vocabulary))
+        raise InputError(
+            f"{name}: token {wrong} is beyond the vocabulary of {config.vocabulary}, counted from 0."
+        )
     if mask is not None and not bool((mask != 0).any(-1).all()):
-        raise InputError(words("tokens/hidden", name=name))
+        raise InputError(f"{name}: the mask hides every token of a sequence. Leave it at least one.")
     recurrent = getattr(config, "encoder", "") in ("plain", "lstm", "gru")
     if recurrent and mask is not None and bool(((mask[:, 1:] != 0) & (mask[:, :-1] == 0)).any()):
-        raise InputError(words("tokens/padding"))
+        raise InputError(
+            "a recurrent model reads from left to right: put the padding after the tokens, not before."
+        )
 
 
 def check_images(name: str, config: Any, images: Tensor, *, check_values: bool = True) -> None:
     channels, size = config.channels, config.image_size
     if len(images.shape) != 4 or tuple(images.shape[1:]) != (channels, size, size):
         shape = format_shape(images.shape, IMAGES.axes)
-        raise InputError(words("images/shape", name=name, shape=shape, channels=channels, size=size))
+        raise InputError(
+            f"{name}: images are {shape}. Expected batch x {channels} x {size} x {size} "
+            "(batch, channel, height, width): resize or crop them, or build the model for their size."
+        )
     if images.shape[0] == 0:
-        raise InputError(words("images/empty", name=name, channels=channels, size=size))
+        raise InputError(
+            f"{name}: an empty batch. Expected batch x {channels} x {size} x {size} "
+            "(batch, channel, height, width) with at least one image."
+        )
 
 
 def check_vectors(name: str, config: Any, *vectors: Tensor, check_values: bool = True) -> None:
@@ -157,5 +171,6 @@ def check_vectors(name: str, config: Any, *vectors: Tensor, check_values: bool =
         if len(tokens.shape) != 3 or tokens.shape[-1] != config.width or 0 in tokens.shape:
             shape = format_shape(tokens.shape, VECTORS.axes)
             raise InputError(
-                words("tokens/vectors", name=type(config).__name__, shape=shape, width=config.width)
+                f"{type(config).__name__}: tokens are {shape}. "
+                f"Expected batch x token x {config.width}, none of them empty."
             )

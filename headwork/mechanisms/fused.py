@@ -29,7 +29,6 @@ from headwork.mechanisms.parameters import (
     AttentionParameters,
     ConvolutionParameters,
     RecurrentParameters,
-    words,
 )
 
 
@@ -42,7 +41,9 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Scalar = None,
     """
     check_attention_shapes(query, key, value, mask)
     if isinstance(beta, float) and math.isinf(beta):
-        raise InputError(words("attention/hard"))
+        raise InputError(
+            "attention: beta is infinite, and hard attention has no fused kernel. Use the plain one."
+        )
     if isinstance(beta, Tensor):
         query, beta = query * beta, 1.0
     queries, keys = query.shape[-2], key.shape[-2]
@@ -120,9 +121,12 @@ def linear_attention(
     if isinstance(mask, str):
         return causally(query, key, value, features, min(chunk, key.shape[-2]))  # type: ignore[no-any-return]
     if mask is not None and mask.shape[-2] != 1:
-        raise InputError(words("attention/fused_mask", rows=mask.shape[-2]))
-    hidden = None if mask is None else mask.mT
-    return attend(query, key, value, hidden, features)  # type: ignore[no-any-return]
+        raise InputError(
+            f"linear attention: a mask of {mask.shape[-2]} rows. The fused form takes causal, "
+            "or one row that hides keys from every query. Use the plain kernel for any other mask."
+        )
+    transposed_mask = None if mask is None else mask.mT
+    return attend(query, key, value, transposed_mask, features)  # type: ignore[no-any-return]
 
 
 def _affine(rows: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:

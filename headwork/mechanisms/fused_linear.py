@@ -44,15 +44,15 @@ class LinearAttentionFunction(torch.autograd.Function):
     ) -> Tensor:
         state: Any = 0.0
         total: Any = 0.0
-        for at in _blocks(key.shape[-2], BLOCK):
-            phi = _features(key[..., at, :], features)
-            phi = phi if mask is None else phi * mask[..., at, :]
-            state = state + phi.mT @ value[..., at, :]
+        for block in _blocks(key.shape[-2], BLOCK):
+            phi = _features(key[..., block, :], features)
+            phi = phi if mask is None else phi * mask[..., block, :]
+            state = state + phi.mT @ value[..., block, :]
             total = total + phi.sum(-2, keepdim=True)
         output = query.new_empty(*state.shape[:-2], query.shape[-2], value.shape[-1])
-        for at in _blocks(query.shape[-2], BLOCK):
-            phi = _features(query[..., at, :], features)
-            output[..., at, :] = (phi @ state) / (phi @ total.mT)
+        for block in _blocks(query.shape[-2], BLOCK):
+            phi = _features(query[..., block, :], features)
+            output[..., block, :] = (phi @ state) / (phi @ total.mT)
         ctx.save_for_backward(query, key, value, mask, state, total, output)
         ctx.features = features
         return output
@@ -62,21 +62,21 @@ class LinearAttentionFunction(torch.autograd.Function):
         query, key, value, mask, state, total, output = ctx.saved_tensors
         grad_query, grad_key, grad_value = map(torch.empty_like, (query, key, value))
         grad_state, grad_total = torch.zeros_like(state), torch.zeros_like(total)
-        for at in _blocks(query.shape[-2], BLOCK):
-            phi = _features(query[..., at, :], ctx.features)
-            h = gradient[..., at, :] / (phi @ total.mT)
-            r = (h * output[..., at, :]).sum(-1, keepdim=True)
-            grad_query[..., at, :] = _feature_gradient(h @ state.mT - r * total, phi, ctx.features)
+        for block in _blocks(query.shape[-2], BLOCK):
+            phi = _features(query[..., block, :], ctx.features)
+            h = gradient[..., block, :] / (phi @ total.mT)
+            r = (h * output[..., block, :]).sum(-1, keepdim=True)
+            grad_query[..., block, :] = _feature_gradient(h @ state.mT - r * total, phi, ctx.features)
             grad_state = grad_state + phi.mT @ h
             grad_total = grad_total - r.mT @ phi
-        for at in _blocks(key.shape[-2], BLOCK):
-            phi = _features(key[..., at, :], ctx.features)
-            grad_phi = value[..., at, :] @ grad_state.mT + grad_total
-            grad_value_rows = phi @ grad_state
+        for block in _blocks(key.shape[-2], BLOCK):
+            phi = _features(key[..., block, :], ctx.features)
+            grad_phi = value[..., block, :] @ grad_state.mT + grad_total
+            grad_rows = phi @ grad_state
             if mask is not None:
-                grad_phi, grad_value_rows = grad_phi * mask[..., at, :], grad_value_rows * mask[..., at, :]
-            grad_key[..., at, :] = _feature_gradient(grad_phi, phi, ctx.features)
-            grad_value[..., at, :] = grad_value_rows
+                grad_phi, grad_rows = grad_phi * mask[..., block, :], grad_rows * mask[..., block, :]
+            grad_key[..., block, :] = _feature_gradient(grad_phi, phi, ctx.features)
+            grad_value[..., block, :] = grad_rows
         return grad_query, grad_key, grad_value, None, None
 
 
@@ -115,18 +115,18 @@ class CausalLinearAttentionFunction(torch.autograd.Function):
         state = value.new_zeros(*key.shape[:-2], key.shape[-1], value.shape[-1])
         total = key.new_zeros(*key.shape[:-2], 1, key.shape[-1])
         states, totals = [], []
-        for at in _blocks(length, size):
+        for block in _blocks(length, size):
             states.append(state)
             totals.append(total)
-            q, k = (_chunks(_features(rows[..., at, :], features), chunk) for rows in (query, key))
-            v = _chunks(value[..., at, :], chunk)
+            q, k = (_chunks(_features(rows[..., block, :], features), chunk) for rows in (query, key))
+            v = _chunks(value[..., block, :], chunk)
             before, state = _exclusive_cumsum(state, k.mT @ v)
             totals_before, total = _exclusive_cumsum(total, k.sum(-2, keepdim=True))
             scores = (q @ k.mT).tril()
-            count = at.stop - at.start
+            count = block.stop - block.start
             sums = _rows(q @ totals_before.mT + scores.sum(-1, keepdim=True), count)
-            divisors[..., at, :] = sums
-            output[..., at, :] = _rows(q @ before + scores @ v, count) / sums
+            divisors[..., block, :] = sums
+            output[..., block, :] = _rows(q @ before + scores @ v, count) / sums
         ctx.save_for_backward(query, key, value, output, divisors, torch.stack(states), torch.stack(totals))
         ctx.features, ctx.chunk, ctx.size = features, chunk, size
         return output
@@ -137,21 +137,21 @@ class CausalLinearAttentionFunction(torch.autograd.Function):
         grad_query, grad_key, grad_value = map(torch.empty_like, (query, key, value))
         later_state, later_total = torch.zeros_like(states[0]), torch.zeros_like(totals[0])
         blocks = _blocks(query.shape[-2], ctx.size)
-        for block in reversed(range(len(blocks))):
-            at = blocks[block]
-            count = at.stop - at.start
-            phi = [_features(rows[..., at, :], ctx.features) for rows in (query, key)]
-            h = gradient[..., at, :] / divisors[..., at, :]
-            r = (h * output[..., at, :]).sum(-1, keepdim=True)
-            q, k, v, h, r = (_chunks(rows, ctx.chunk) for rows in (*phi, value[..., at, :], h, r))
-            before, _ = _exclusive_cumsum(states[block], k.mT @ v)
-            totals_before, _ = _exclusive_cumsum(totals[block], k.sum(-2, keepdim=True))
+        for index in reversed(range(len(blocks))):
+            block = blocks[index]
+            count = block.stop - block.start
+            phi = [_features(rows[..., block, :], ctx.features) for rows in (query, key)]
+            h = gradient[..., block, :] / divisors[..., block, :]
+            r = (h * output[..., block, :]).sum(-1, keepdim=True)
+            q, k, v, h, r = (_chunks(rows, ctx.chunk) for rows in (*phi, value[..., block, :], h, r))
+            before, _ = _exclusive_cumsum(states[index], k.mT @ v)
+            totals_before, _ = _exclusive_cumsum(totals[index], k.sum(-2, keepdim=True))
             after, later_state = _reverse_exclusive_cumsum(later_state, q.mT @ h)
             totals_after, later_total = _reverse_exclusive_cumsum(later_total, -(r.mT @ q))
             scores, grad_scores = (q @ k.mT).tril(), (h @ v.mT - r).tril()
             grad_phi_q = _rows(h @ before.mT - r * totals_before + grad_scores @ k, count)
             grad_phi_k = _rows(grad_scores.mT @ q + v @ after.mT + totals_after, count)
-            grad_query[..., at, :] = _feature_gradient(grad_phi_q, phi[0], ctx.features)
-            grad_key[..., at, :] = _feature_gradient(grad_phi_k, phi[1], ctx.features)
-            grad_value[..., at, :] = _rows(scores.mT @ h + k @ after, count)
+            grad_query[..., block, :] = _feature_gradient(grad_phi_q, phi[0], ctx.features)
+            grad_key[..., block, :] = _feature_gradient(grad_phi_k, phi[1], ctx.features)
+            grad_value[..., block, :] = _rows(scores.mT @ h + k @ after, count)
         return grad_query, grad_key, grad_value, None, None

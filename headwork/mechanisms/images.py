@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from headwork.mechanisms import parameters as trees
+from headwork.mechanisms import parameters as params
 from headwork.mechanisms import transformer
 from headwork.mechanisms.attention import Tensor
 from headwork.mechanisms.configs import ConvolutionalConfig, RecurrentConfig, VisionTransformerConfig
@@ -28,36 +28,37 @@ CELL_KINDS: dict[str, CellKind] = {"lstm": "lstm", "gru": "gru", "rnn": "plain"}
 GATE_COUNTS = {"plain": 1, "lstm": 4, "gru": 3}
 
 
-def classifier_head_specs(width: int, classes: int) -> trees.ClassifierHeadParameters:
-    return spec_tree(trees.ClassifierHeadParameters, width=width, **{"class": classes})
+def classifier_head_specs(width: int, classes: int) -> params.ClassifierHeadParameters:
+    return spec_tree(params.ClassifierHeadParameters, width=width, **{"class": classes})
 
 
 # --- images: the vision transformer -----------------------------------------------------------------
 @dataclass(frozen=True)
 class VisionParameters:
-    patch_embedding: trees.ConvolutionParameters = subtree("patch embedding")
+    patch_embedding: params.ConvolutionParameters = subtree("patch embedding")
     class_token: Tensor = parameter("c", "width", "stands before the patches", scope="class token")
-    positions: trees.TableParameters = subtree("positions")
-    transformer: trees.StackParameters = subtree("")
-    head: trees.ClassifierHeadParameters = subtree("head")
+    positions: params.TableParameters = subtree("positions")
+    transformer: params.StackParameters = subtree("")
+    head: params.ClassifierHeadParameters = subtree("head")
 
 
 def _vision_specs(config: VisionTransformerConfig) -> VisionParameters:
-    width, first = config.width, int(config.pooling == "class token")
+    width, class_tokens = config.width, int(config.pooling == "class token")
     side = config.image_size // config.patch_size
 
     def grid(like: Tensor) -> Tensor:
         axis = like.new_tensor(list(range(side)))
         # The class token has no position.
-        return cat([like.new_zeros(first, width), sinusoidal_positions_2d(axis, axis, width=width)], 0)
+        return cat([like.new_zeros(class_tokens, width), sinusoidal_positions_2d(axis, axis, width=width)], 0)
 
-    positions = transformer.position_specs(config.positions, first + side**2, width)
+    count = class_tokens + side**2
+    positions = transformer.position_specs(config.positions, count, width)
     if config.positions == "sinusoidal":
-        positions = trees.TableParameters(Spec((first + side**2, width), trainable=False, constant=grid))
+        positions = params.TableParameters(Spec((count, width), trainable=False, constant=grid))
     shape = (width, config.channels, config.patch_size, config.patch_size)
     return VisionParameters(
-        trees.ConvolutionParameters(Spec(shape, "flat matrix"), Spec((width,))),
-        Spec((width,), "small") if first else None,
+        params.ConvolutionParameters(Spec(shape, "flat matrix"), Spec((width,))),
+        Spec((width,), "small") if class_tokens else None,
         positions,
         transformer.encoder_specs(config),
         classifier_head_specs(width, config.classes),
@@ -80,27 +81,27 @@ def vision_transformer(
     parameters: VisionParameters, config: VisionTransformerConfig, images: Tensor, *, kernels: Kernels = PLAIN
 ) -> Tensor:
     """Images (batch, channel, height, width) in, a logit for each class out."""
-    p, first = parameters, parameters.class_token
+    p, class_token = parameters, parameters.class_token
     tokens = kernels.inside("patch embedding").patch_embedding(images, p.patch_embedding)
-    if first is not None:
-        each = first.expand(*tokens.shape[:-2], 1, tokens.shape[-1])
+    if class_token is not None:
+        each = class_token.expand(*tokens.shape[:-2], 1, tokens.shape[-1])
         tokens = cat([each, tokens], -2)
     tokens = kernels.drop(transformer.add_positions(tokens, p.positions.table, kernels=kernels))
-    output_tokens = 1 if first is not None and kernels.skips_unused_outputs else None
+    output_tokens = 1 if class_token is not None and kernels.skips_unused_outputs else None
     tokens = transformer.encoder(p.transformer, config, tokens, output_tokens=output_tokens, kernels=kernels)
-    pooled = kernels.note("pooled", tokens.mean(-2) if first is None else tokens[..., 0, :])
+    pooled = kernels.note("pooled", tokens.mean(-2) if class_token is None else tokens[..., 0, :])
     return kernels.note("scores", kernels.linear(pooled, p.head.matrix, p.head.bias))
 
 
 # --- images: convolution and recurrence -------------------------------------------------------------
 @dataclass(frozen=True)
 class ConvolutionalParameters:
-    blocks: tuple[trees.ConvolutionParameters, ...] = subtree("block")
-    head: trees.ClassifierHeadParameters = subtree("head")
+    blocks: tuple[params.ConvolutionParameters, ...] = subtree("block")
+    head: params.ClassifierHeadParameters = subtree("head")
 
 
-def convolution_specs(channels: int, width: int, *size: int) -> trees.ConvolutionParameters:
-    return trees.ConvolutionParameters(Spec((width, channels, *size), "matrix"), Spec((width,)))
+def convolution_specs(channels: int, width: int, *size: int) -> params.ConvolutionParameters:
+    return params.ConvolutionParameters(Spec((width, channels, *size), "matrix"), Spec((width,)))
 
 
 def _convolutional_specs(config: ConvolutionalConfig) -> ConvolutionalParameters:
@@ -137,18 +138,18 @@ def convolutional_classifier(
     return kernels.note("scores", kernels.linear(pooled, parameters.head.matrix, parameters.head.bias))
 
 
-def recurrent_specs(inputs: int, width: int, cell: CellKind) -> trees.RecurrentParameters:
+def recurrent_specs(inputs: int, width: int, cell: CellKind) -> params.RecurrentParameters:
     rows = GATE_COUNTS[cell] * width
     matrices = Spec((rows, inputs), "matrix"), Spec((rows, width), "matrix")
     biases = dict.fromkeys(("b_x", "b_h") if cell == "gru" else ("bias",), Spec((rows,)))
-    return trees.RecurrentParameters(*matrices, **biases)
+    return params.RecurrentParameters(*matrices, **biases)
 
 
 def recurrent_layer_specs(
     inputs: int, width: int, cell: CellKind, bidirectional: bool
-) -> trees.RecurrentLayerParameters:
+) -> params.RecurrentLayerParameters:
     single = recurrent_specs(inputs, width, cell)
-    return trees.RecurrentLayerParameters(single, single if bidirectional else None)
+    return params.RecurrentLayerParameters(single, single if bidirectional else None)
 
 
 def recurrent_layer_steps(cell: CellKind, bidirectional: bool) -> tuple[Step, ...]:
@@ -158,7 +159,7 @@ def recurrent_layer_steps(cell: CellKind, bidirectional: bool) -> tuple[Step, ..
 
 
 def recurrent_layer(
-    parameters: trees.RecurrentLayerParameters,
+    parameters: params.RecurrentLayerParameters,
     inputs: Tensor,
     mask: Tensor = None,
     *,
@@ -196,8 +197,8 @@ def gather_rows(rows: Tensor, positions: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class RecurrentClassifierParameters:
-    recurrent: trees.RecurrentLayerParameters = subtree("")
-    head: trees.ClassifierHeadParameters = subtree("head")
+    recurrent: params.RecurrentLayerParameters = subtree("")
+    head: params.ClassifierHeadParameters = subtree("head")
 
 
 def _recurrent_classifier_specs(config: RecurrentConfig) -> RecurrentClassifierParameters:

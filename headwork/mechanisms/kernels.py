@@ -8,7 +8,7 @@ identity unless a model trains.
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, Self
 
-from headwork.mechanisms import parameters as trees
+from headwork.mechanisms import parameters as params
 from headwork.mechanisms.attention import Tensor, add_bias, multi_head_attention, project
 from headwork.mechanisms.convolution import convolution_1d, convolution_2d, max_pooling
 from headwork.mechanisms.feedforward import feed_forward, relu
@@ -61,18 +61,18 @@ class Kernels:
         return mechanism(*inputs, **options, note=self.note) if twin is None else twin(*inputs, **options)
 
     def attention(
-        self, tokens: Tensor, p: trees.AttentionParameters, memory: Tensor = None, **options: Any
+        self, tokens: Tensor, p: params.AttentionParameters, memory: Tensor = None, **options: Any
     ) -> Tensor:
         attend = multi_head_attention if self.attention_kind == "softmax" else multi_head_linear_attention
         return self.call(attend, tokens, p, memory, **options)
 
-    def feed_forward(self, tokens: Tensor, p: trees.FeedForwardParameters, **options: Any) -> Tensor:
+    def feed_forward(self, tokens: Tensor, p: params.FeedForwardParameters, **options: Any) -> Tensor:
         return self.call(feed_forward, tokens, p.W_1, p.W_2, p.b_1, p.b_2, **options)
 
-    def normalisation(self, tokens: Tensor, p: trees.NormalisationParameters, **options: Any) -> Tensor:
+    def normalisation(self, tokens: Tensor, p: params.NormalisationParameters, **options: Any) -> Tensor:
         return self.call(layer_normalisation, tokens, p.scale, p.shift, **options)
 
-    def convolution_relu(self, signal: Tensor, p: trees.ConvolutionParameters) -> Tensor:
+    def convolution_relu(self, signal: Tensor, p: params.ConvolutionParameters) -> Tensor:
         """Along one axis or two, the size kept by padding; then ReLU."""
         convolve = convolution_1d if len(p.filters.shape) == 3 else convolution_2d
         padding = p.filters.shape[-1] // 2
@@ -82,13 +82,13 @@ class Kernels:
     def max_pooling(self, maps: Tensor, *, size: int) -> Tensor:
         return self.call(max_pooling, maps, size=size)
 
-    def patch_embedding(self, images: Tensor, p: trees.ConvolutionParameters) -> Tensor:
+    def patch_embedding(self, images: Tensor, p: params.ConvolutionParameters) -> Tensor:
         """One token per patch: a convolution whose stride is its size."""
         size, scoped = p.filters.shape[-1], inside(self.note, "convolution")
         maps = convolution_2d(images, p.filters, p.bias, stride=size, note=scoped)
         return self.note("tokens", maps.reshape(*maps.shape[:-2], maps.shape[-2] * maps.shape[-1]).mT)
 
-    def recurrent(self, inputs: Tensor, p: trees.RecurrentParameters, *, cell: CellKind) -> Tensor:
+    def recurrent(self, inputs: Tensor, p: params.RecurrentParameters, *, cell: CellKind) -> Tensor:
         """The state after each step (batch, time, state)."""
         if cell == "gru":
             return gru(inputs, p.W_x, p.W_h, p.b_x, p.b_h, note=self.note)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from headwork.mechanisms import parameters as trees
+from headwork.mechanisms import parameters as params
 from headwork.mechanisms.attention import Convention, Mask, Scalar, Tensor, multi_head_attention
 from headwork.mechanisms.feedforward import Activation, feed_forward
 from headwork.mechanisms.kernels import PLAIN, Kernels
@@ -78,7 +78,7 @@ def _attend(kernels: Kernels, heads: int, beta: Scalar, convention: Convention) 
 def _residual(
     tokens: Tensor,
     k: int,
-    parameters: trees.NormalisationParameters,
+    parameters: params.NormalisationParameters,
     sublayer: Callable[..., Tensor],
     *,
     placement: NormalisationPlacement,
@@ -102,13 +102,13 @@ def _residual(
 
 @mechanism(
     Input("tokens", "X", "token width", "one row per token"),
-    *trees.input_cards(trees.EncoderLayerParameters),
+    *params.input_cards(params.EncoderLayerParameters),
     *encoder_steps(),
-    build_parameters=partial(trees.group_parameters, trees.EncoderLayerParameters),
+    build_parameters=partial(params.group_parameters, params.EncoderLayerParameters),
 )
 def encoder_layer(
     tokens: Tensor,
-    parameters: trees.EncoderLayerParameters,
+    parameters: params.EncoderLayerParameters,
     *,
     heads: int,
     beta: Scalar = None,
@@ -135,14 +135,14 @@ def encoder_layer(
 @mechanism(
     Input("tokens", "X", "token width", "one row per token"),
     Input("memory", "M", "key width", "the output of the encoder, one row per token"),
-    *trees.input_cards(trees.DecoderLayerParameters),
+    *params.input_cards(params.DecoderLayerParameters),
     *decoder_steps(),
-    build_parameters=partial(trees.group_parameters, trees.DecoderLayerParameters),
+    build_parameters=partial(params.group_parameters, params.DecoderLayerParameters),
 )
 def decoder_layer(
     tokens: Tensor,
     memory: Tensor,
-    parameters: trees.DecoderLayerParameters,
+    parameters: params.DecoderLayerParameters,
     *,
     heads: int,
     beta: Scalar = None,

@@ -18,11 +18,11 @@ from headwork.mechanisms.attention import (
     Mask,
     Tensor,
     attend_per_head,
-    causal,
+    causal_mask,
     check_attention_shapes,
     steps_per_head,
 )
-from headwork.mechanisms.parameters import AttentionParameters, group_parameters, words
+from headwork.mechanisms.parameters import AttentionParameters, group_parameters
 from headwork.note import Note, Step, inside, mechanism, silent
 from headwork.numbers import cat, stack
 
@@ -72,7 +72,7 @@ def linear_attention(
     check_attention_shapes(query, key, value, mask)
     query, key = _note_features(query, key, features, note)
     products = query @ key.mT
-    allowed = causal(products) if isinstance(mask, str) else mask
+    allowed = causal_mask(products) if isinstance(mask, str) else mask
     scores = note("scores", products if mask is None else products * allowed)
     sums = note("sums", scores.sum(-1, keepdim=True))
     weights = note("weights", scores / sums)
@@ -154,7 +154,7 @@ def linear_attention_chunked(
             numerators, sums = queries @ states[-1], queries @ key_sums[-1].mT
         else:
             products = queries @ key[..., start : start + chunk, :].mT
-            scores = scoped("scores", products * causal(products))
+            scores = scoped("scores", products * causal_mask(products))
             numerators, sums = scores @ value[..., start : start + chunk, :], scores.sum(-1, keepdim=True)
             if t:
                 numerators, sums = queries @ states[t - 1] + numerators, queries @ key_sums[t - 1].mT + sums
@@ -181,7 +181,10 @@ def check_chunks(query: Tensor, key: Tensor, mask: Mask, chunk: int) -> None:
     if chunk < 1:
         raise InputError(f"linear attention: chunks of {chunk}. Give at least 1 token per chunk.")
     if isinstance(mask, str) and query.shape[-2] != key.shape[-2]:
-        raise InputError(words("attention/chunks", queries=query.shape[-2], keys=key.shape[-2]))
+        raise InputError(
+            f"linear attention: causal in chunks, but {query.shape[-2]} queries and {key.shape[-2]} keys. "
+            "Give as many queries as keys, or take linear-attention."
+        )
 
 
 @mechanism(

@@ -12,19 +12,17 @@ from dataclasses import Field, dataclass, field, fields, is_dataclass
 from typing import Any, Literal, TypeVar, get_type_hints
 
 from headwork.errors import InputError, format_shape, unknown_name
-from headwork.files import load_words
 from headwork.note import Input
 
 Tensor = Any  # torch.Tensor, HandTensor or ShapeTensor
 Node = TypeVar("Node")
-words = load_words(__file__)
-Draw = Literal["matrix", "flat matrix", "rows", "small", "zeros", "ones"]
+Initialisation = Literal["matrix", "flat matrix", "rows", "small", "zeros", "ones"]
 
 
 def parameter(symbol: str, axes: str, about: str, **more: str) -> Any:
     """A field that holds a tensor, with its card.
 
-    ``scope`` is its name in paths where that differs; ``draw`` how a new one is drawn, where that is neither
+    ``scope`` is its name in paths where that differs; ``init`` how a new one is drawn, where that is neither
     "matrix" for several axes nor "zeros" for one.
     """
     return field(default=None, metadata={"card": (symbol, axes, about), **more})
@@ -45,7 +43,7 @@ class Spec:
     """
 
     shape: tuple[int, ...]
-    draw: Draw = "zeros"
+    init: Initialisation = "zeros"
     trainable: bool = True
     constant: Callable[[Tensor], Tensor] | None = None
 
@@ -76,7 +74,7 @@ class FeedForwardParameters:
 
 @dataclass(frozen=True)
 class NormalisationParameters:
-    scale: Tensor = parameter(r"\gamma", "width", "none is 1", draw="ones")
+    scale: Tensor = parameter(r"\gamma", "width", "none is 1", init="ones")
     shift: Tensor = parameter(r"\beta", "width", "none is 0")
 
 
@@ -110,7 +108,7 @@ class StackParameters:
 class TableParameters:
     """One row per token of a vocabulary, or per position."""
 
-    table: Tensor = parameter("T", "row width", "one row each", draw="rows")
+    table: Tensor = parameter("T", "row width", "one row each", init="rows")
 
 
 @dataclass(frozen=True)
@@ -160,15 +158,15 @@ def spec_tree(kind: type[Node], **sizes: int) -> Node:
     >>> spec_tree(ClassifierHeadParameters, width=3, **{"class": 2}).bias.shape
     (2,)
     """
-    known = dict.fromkeys(("key_width", "value_width", "joined_width"), sizes.get("width", 0)) | sizes
+    axis_sizes = dict.fromkeys(("key_width", "value_width", "joined_width"), sizes.get("width", 0)) | sizes
     hints = get_type_hints(kind)
 
     def child(entry: Field[Any]) -> Any:
         if "card" not in entry.metadata:
             return spec_tree(hints[entry.name], **sizes)
         axes = entry.metadata["card"][1].split()
-        draw = entry.metadata.get("draw", "matrix" if len(axes) > 1 else "zeros")
-        return Spec(tuple(known[word] for word in axes), draw)
+        init = entry.metadata.get("init", "matrix" if len(axes) > 1 else "zeros")
+        return Spec(tuple(axis_sizes[word] for word in axes), init)
 
     return kind(**{entry.name: child(entry) for entry in fields(kind)})  # type: ignore[arg-type]
 
@@ -209,19 +207,19 @@ def fill_tree(template: Any, values: Mapping[str, Any], where: str = "parameters
     Traceback (most recent call last):
     headwork.errors.InputError: parameters: 'bias' is missing. Expected 2.
     """
-    shapes, known = flatten_tree(template), parameter_paths(template)
-    current = {path: name for name, path in known.items()}
+    shapes, paths = flatten_tree(template), parameter_paths(template)
+    current = {path: name for name, path in paths.items()}
     named = {current.get(name, name): value for name, value in values.items()}
     for name in named:
         if name not in shapes:
-            raise unknown_name(f"parameter in {where}", name, known.values())
+            raise unknown_name(f"parameter in {where}", name, paths.values())
     for name, like in shapes.items():
         expected = format_shape(like.shape, "")
         if name not in named:
-            raise InputError(f"{where}: '{known[name]}' is missing. Expected {expected}.")
+            raise InputError(f"{where}: '{paths[name]}' is missing. Expected {expected}.")
         shape = getattr(named[name], "shape", like.shape)
         if tuple(shape) != tuple(like.shape):
-            raise InputError(f"{where}: '{known[name]}' is {format_shape(shape, '')}, expected {expected}.")
+            raise InputError(f"{where}: '{paths[name]}' is {format_shape(shape, '')}, expected {expected}.")
     return map_tree(lambda name, leaf: named[name], template)
 
 

@@ -10,7 +10,6 @@ position. Positions count from 0.
 
 from headwork.errors import InputError, TooLarge, format_shape
 from headwork.mechanisms.attention import Tensor
-from headwork.mechanisms.parameters import words
 from headwork.note import Input, Note, Step, mechanism, silent
 from headwork.numbers import cat, stack
 
@@ -44,17 +43,19 @@ def normalised_positions(places: Tensor, *, note: Note = silent) -> Tensor:
 def frequencies(like: Tensor, width: int, base: int) -> Tensor:
     """w_k = base^(-2k/width) for each pair k, as numbers of the same kind as ``like``."""
     if width < 2 or width % 2:
-        raise InputError(words("positions/pairs", width=width))
+        raise InputError(
+            f"positions: width {width} cannot be split into pairs. Give an even width of at least 2."
+        )
     if width > MAX_WIDTH:
         raise TooLarge(f"positions: width {width:,}; at most {MAX_WIDTH:,}.")
     pairs = like.new_tensor(list(range(width // 2)))
     return like.new_tensor(base) ** (-2 * pairs / width)
 
 
-def interleave(even: Tensor, odd: Tensor) -> Tensor:
+def interleave(even_columns: Tensor, odd_columns: Tensor) -> Tensor:
     """Columns 0, 2, 4 ... from one and 1, 3, 5 ... from the other."""
-    both = stack([even, odd], -1)
-    return both.reshape(*even.shape[:-1], 2 * even.shape[-1])
+    both = stack([even_columns, odd_columns], -1)
+    return both.reshape(*even_columns.shape[:-1], 2 * even_columns.shape[-1])
 
 
 @mechanism(
@@ -91,7 +92,9 @@ def sinusoidal_positions_2d(
     [[0.0, 1.0, 0.0, 1.0]]
     """
     if width % 4:
-        raise InputError(words("positions/halves", width=width))
+        raise InputError(
+            f"positions: width {width} cannot be split into two halves of pairs. Give a multiple of 4."
+        )
     row_count, column_count = rows.shape[-1], columns.shape[-1]
     row_codes = note("row positions", sinusoidal_positions(rows, width=width // 2, base=base))
     column_codes = note("column positions", sinusoidal_positions(columns, width=width // 2, base=base))
@@ -115,7 +118,10 @@ def learned_positions(tokens: Tensor, table: Tensor, *, note: Note = silent) -> 
     count = tokens.shape[-2]
     if table.shape[-2] < count or table.shape[-1] != tokens.shape[-1]:
         shapes = format_shape(table.shape, "position width"), format_shape(tokens.shape, "token width")
-        raise InputError(words("positions/table", shapes=shapes))
+        raise InputError(
+            f"learned positions: the table is {shapes[0]}, the tokens are {shapes[1]}. "
+            "The table needs one row per token and the tokens' width."
+        )
     positions = note("positions", table[:count])
     return note("output", tokens + positions)
 
@@ -136,7 +142,10 @@ def relative_positions(scores: Tensor, bias: Tensor, *, note: Note = silent) -> 
     queries, keys = scores.shape[-2:]
     if queries != keys or bias.shape[-1] != 2 * keys - 1:
         shape = format_shape(scores.shape, "query key")
-        raise InputError(words("positions/biases", shape=shape, count=bias.shape[-1]))
+        raise InputError(
+            f"relative positions: the scores are {shape} and there are {bias.shape[-1]} biases. "
+            "Square scores of n tokens need 2n-1 biases."
+        )
     rows = [bias[..., keys - 1 - i : 2 * keys - 1 - i] for i in range(queries)]
     biases = note("biases", stack(rows, -2))
     return note("output", scores + biases)
@@ -161,7 +170,9 @@ def alibi_positions(scores: Tensor, slopes: Tensor = None, *, note: Note = silen
         slopes = alibi_slopes(scores, heads) if len(scores.shape) > 2 else alibi_slopes(scores, 1)[0]
     if len(slopes.shape) != min(len(scores.shape) - 2, 1) or (slopes.shape and slopes.shape[0] != heads):
         shapes = format_shape(scores.shape, "head query key"), format_shape(slopes.shape, "head")
-        raise InputError(words("positions/slopes", shapes=shapes))
+        raise InputError(
+            f"alibi positions: the scores are {shapes[0]} and slopes is {shapes[1]}. Give one slope per head."
+        )
     # With fewer queries than keys, the queries are the last ones, as under a causal mask.
     offsets = [[abs(i + keys - queries - j) for j in range(keys)] for i in range(queries)]
     distances = note("distances", scores.new_tensor(offsets))

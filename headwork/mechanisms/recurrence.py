@@ -1,6 +1,6 @@
-r"""The plain recurrence h_t = activation(W_x x_t + W_h h_(t-1) + b), unrolled step by step.
+r"""The plain recurrence h_(t+1) = activation(W_x x_t + W_h h_t + b), unrolled step by step.
 
-Without an activation it is linear and has a closed form, h_T = sum_t W_h^(T-t) W_x x_t (+ W_h^T h_0): every
+Without an activation it is linear, and h_T = sum_t W_h^(T-1-t) W_x x_t + W_h^T h_0 in closed form: every
 input reaches the end through a power of W_h, which fades below 1 and grows above it. A row of plain
 numbers is a sequence of inputs of width 1.
 
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from headwork.errors import InputError, format_shape
 from headwork.mechanisms.attention import Tensor
-from headwork.mechanisms.parameters import RecurrentParameters, input_cards, words
+from headwork.mechanisms.parameters import RecurrentParameters, input_cards
 from headwork.note import Input, Note, Step, inside, mechanism, silent, steps_of
 from headwork.numbers import stack
 
@@ -58,8 +58,11 @@ def _check_sizes(inputs: Tensor, W_x: Tensor, W_h: Tensor, name: str = "recurren
     axes = {"inputs": "time width", "W_x": f"{rows} width", "W_h": f"{rows} state"}
     tensors = zip(axes.items(), (inputs, W_x, W_h), strict=True)
     shapes = {tensor: format_shape(values.shape, own) for (tensor, own), values in tensors}
-    advice = words(f"recurrence/rows/{rows}", gates=gates, states=states)
-    raise InputError(words("recurrence/sizes", name=name, advice=advice, **shapes))
+    advice = "W_x takes the inputs' width to the states, and W_h is square in the states."
+    if gates > 1:
+        advice = f"Both stack {gates} gates of {states} rows; W_x takes the inputs' width and W_h the states."
+    matrices = f"W_x is {shapes['W_x']}, W_h is {shapes['W_h']}"
+    raise InputError(f"{name}: inputs are {shapes['inputs']}, {matrices}. {advice}")
 
 
 @mechanism(
@@ -67,8 +70,8 @@ def _check_sizes(inputs: Tensor, W_x: Tensor, W_h: Tensor, name: str = "recurren
     Input("W_y", "W_y", "output state", "reads the last state; none is the identity", trainable=True),
     Input("bias", "b", "state", "none is 0", trainable=True),
     Input("h_0", "h_0", "state", "the state before the first step; none is 0"),
-    Step("step */sum", "a_t", r"W_x x_t + W_h h_{t-1} + b", "state"),
-    Step("step */state", "h_t", r"\operatorname{activation}(a_t)", "state"),
+    Step("step */sum", "a_t", r"W_x x_t + W_h h_t + b", "state"),
+    Step("step */state", "h_{t+1}", r"\operatorname{activation}(a_t)", "state"),
     Step("output", "y", r"\operatorname{output}(W_y h_T)", "output"),
 )
 def recurrence(

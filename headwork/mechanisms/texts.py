@@ -1,4 +1,4 @@
-"""Texts as functions of parameters: an encoder of tokens, and a classifier.
+"""Text models as functions of their parameters: an encoder of tokens, and a classifier.
 
 Token embedding, positions, encoder, pooling over the real tokens, head. With ``embedding_normalisation`` and
 ``token_types`` the encoder is BERT's (Devlin et al. 2018, arXiv 1810.04805). A recurrence, or a kernel that
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.mechanisms import parameters as trees
+from headwork.mechanisms import parameters as params
 from headwork.mechanisms.attention import Tensor
 from headwork.mechanisms.configs import TextClassifierConfig, TextEncoderConfig
 from headwork.mechanisms.convolution import convolution_1d
@@ -49,10 +49,10 @@ KERNEL_SIZE = 5  # of a convolution along tokens
 def _text_encoder_specs(config: TextEncoderConfig) -> TokenParameters:
     specs = token_specs(config)
     if config.token_types:
-        types = spec_tree(trees.TableParameters, row=config.token_types, width=config.width)
+        types = spec_tree(params.TableParameters, row=config.token_types, width=config.width)
         specs = replace(specs, types=types)
     if config.embedding_normalisation:
-        specs = replace(specs, normalisation=spec_tree(trees.NormalisationParameters, width=config.width))
+        specs = replace(specs, normalisation=spec_tree(params.NormalisationParameters, width=config.width))
     return specs
 
 
@@ -101,12 +101,12 @@ def text_encoder(
     return encoder(p.transformer, config, kernels.drop(vectors), mask=mask, kernels=kernels)
 
 
-def token_convolution_specs(width: int, depth: int, taps: int = KERNEL_SIZE) -> trees.StackParameters:
-    return trees.StackParameters((convolution_specs(width, width, taps),) * depth)
+def token_convolution_specs(width: int, depth: int, taps: int = KERNEL_SIZE) -> params.StackParameters:
+    return params.StackParameters((convolution_specs(width, width, taps),) * depth)
 
 
 def token_convolutions(
-    parameters: trees.StackParameters, vectors: Tensor, mask: Tensor = None, *, kernels: Kernels = PLAIN
+    parameters: params.StackParameters, vectors: Tensor, mask: Tensor = None, *, kernels: Kernels = PLAIN
 ) -> Tensor:
     """Vectors (batch, token, width) in, as many out. Padding stays zero."""
     real = None if mask is None else mask[..., None, :].to(vectors)
@@ -119,30 +119,30 @@ def token_convolutions(
 
 @dataclass(frozen=True)
 class SequenceEncoderParameters:
-    embedding: trees.TableParameters = subtree("embedding")
+    embedding: params.TableParameters = subtree("embedding")
     body: Any = subtree("")
 
 
 @dataclass(frozen=True)
 class TextClassifierParameters:
     encoder: Any = subtree("")
-    head: trees.ClassifierHeadParameters = subtree("head")
-    ngrams: trees.NGramParameters | None = subtree("n-grams")
+    head: params.ClassifierHeadParameters = subtree("head")
+    ngrams: params.NGramParameters | None = subtree("n-grams")
 
 
 def _text_classifier_specs(config: TextClassifierConfig) -> TextClassifierParameters:
     width, both = config.width, config.bidirectional
-    source: Any = _text_encoder_specs(config)
+    encoder_specs: Any = _text_encoder_specs(config)
     if config.encoder != "transformer":
         body: Any = token_convolution_specs(width, config.depth)
         if config.encoder != "convolution":
             body = recurrent_layer_specs(width, width, config.encoder, both)
-        source = SequenceEncoderParameters(source.embedding, body)
+        encoder_specs = SequenceEncoderParameters(encoder_specs.embedding, body)
     doubled = both and config.encoder in CELL_KINDS.values()
     shape = config.ngrams, config.classes
-    ngrams = trees.NGramParameters(Spec(shape), Spec(shape, "ones", trainable=False))
+    ngrams = params.NGramParameters(Spec(shape), Spec(shape, "ones", trainable=False))
     head = classifier_head_specs(2 * width if doubled else width, config.classes)
-    return TextClassifierParameters(source, head, ngrams if config.ngrams else None)
+    return TextClassifierParameters(encoder_specs, head, ngrams if config.ngrams else None)
 
 
 def _text_classifier_steps(config: TextClassifierConfig) -> tuple[Step, ...]:
@@ -167,12 +167,13 @@ def _text_classifier_steps(config: TextClassifierConfig) -> tuple[Step, ...]:
 FACTORS, PRIME = (1_540_483_477, 1_103_515_245), 2**31 - 1  # below 2^31, so that no product leaves 64 bits
 
 
-def hash_pair(first: Any, second: Any) -> Any:
-    return (first * FACTORS[0] + second * FACTORS[1]) % PRIME
+def hash_pair(earlier: Any, token: Any) -> Any:
+    return (earlier * FACTORS[0] + token * FACTORS[1]) % PRIME
 
 
 def hashed_ngrams(config: TextClassifierConfig, tokens: Any, mask: Any = None) -> dict[str, Any]:
-    """What ``TextClassifier.ngrams_of`` gives on torch, from arrays: ``ngrams`` of the body below.
+    """The argument ``ngrams`` of ``text_classifier``, from arrays; on torch
+    ``TextClassifier.ngrams_of`` makes it.
 
     >>> rows, new = hashed_ngrams(TextClassifierConfig(ngrams=100), np.array([[7, 7]]))["ngrams"]
     >>> rows.shape, new.tolist()
@@ -242,7 +243,7 @@ def text_classifier(
 
 
 def ngram_logits(
-    parameters: trees.NGramParameters, rows: Tensor, is_first: Tensor, kernels: Kernels = PLAIN
+    parameters: params.NGramParameters, rows: Tensor, is_first: Tensor, kernels: Kernels = PLAIN
 ) -> tuple[Tensor, Tensor]:
     """The logits of the n-grams that each token ends (batch, token, class), and the divisor of their sum.
 

@@ -14,14 +14,14 @@ from typing import Any
 
 from headwork.errors import InputError
 from headwork.mechanisms import configs
-from headwork.mechanisms import parameters as trees
+from headwork.mechanisms import parameters as params
 from headwork.mechanisms.attention import Mask, Tensor, multi_head_attention
 from headwork.mechanisms.definitions import MASK, TOKENS, VECTORS, check_tokens, model
 from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.layers import decoder_layer, decoder_steps, encoder_layer, encoder_steps
 from headwork.mechanisms.linear import multi_head_linear_attention
 from headwork.mechanisms.normalisation import normalisation_steps
-from headwork.mechanisms.parameters import Spec, spec_tree, subtree, words
+from headwork.mechanisms.parameters import Spec, spec_tree, subtree
 from headwork.mechanisms.positions import learned_positions, sinusoidal_positions
 from headwork.note import Input, Step, inside, steps_of
 
@@ -29,25 +29,25 @@ EMBEDDING = Step("embedding", "E", r"T_{x}", "token width")
 
 
 # --- parameters -------------------------------------------------------------------------------------
-def position_specs(kind: configs.PositionKind, count: int, width: int) -> trees.TableParameters:
+def position_specs(kind: configs.PositionKind, count: int, width: int) -> params.TableParameters:
     """One row per position, learned, or of sinusoids."""
     if kind == "learned":
-        return trees.TableParameters(Spec((count, width), "small"))
+        return params.TableParameters(Spec((count, width), "small"))
 
     def rows(like: Tensor) -> Tensor:
         return sinusoidal_positions(like.new_tensor(list(range(count))), width=width)
 
-    return trees.TableParameters(Spec((count, width), trainable=False, constant=rows))
+    return params.TableParameters(Spec((count, width), trainable=False, constant=rows))
 
 
-def stack_specs(kind: type, config: configs.TransformerConfig) -> trees.StackParameters:
+def stack_specs(kind: type, config: configs.TransformerConfig) -> params.StackParameters:
     layer: Any = spec_tree(kind, width=config.width, hidden=config.hidden)
-    last = spec_tree(trees.NormalisationParameters, width=config.width) if config.ends_normalised else None
-    return trees.StackParameters((layer,) * config.depth, last)
+    last = spec_tree(params.NormalisationParameters, width=config.width) if config.ends_normalised else None
+    return params.StackParameters((layer,) * config.depth, last)
 
 
-encoder_specs = partial(stack_specs, trees.EncoderLayerParameters)
-decoder_specs = partial(stack_specs, trees.DecoderLayerParameters)
+encoder_specs = partial(stack_specs, params.EncoderLayerParameters)
+decoder_specs = partial(stack_specs, params.DecoderLayerParameters)
 
 
 # --- cards of the steps -----------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def stack_output_symbol(config: configs.TransformerConfig, scope: str = "") -> s
 # --- stacks -----------------------------------------------------------------------------------------
 def _stack(
     layer: Callable[..., Tensor],
-    parameters: trees.StackParameters,
+    parameters: params.StackParameters,
     config: configs.TransformerConfig,
     tokens: Tensor,
     *memory: Tensor,
@@ -114,7 +114,7 @@ def _stack(
 
 @model("encoder", encoder_specs, partial(stack_steps, encoder_steps), VECTORS)
 def encoder(
-    parameters: trees.StackParameters,
+    parameters: params.StackParameters,
     config: configs.TransformerConfig,
     tokens: Tensor,
     *,
@@ -140,7 +140,7 @@ def encoder(
     Input("memory", "M", "batch key width"),
 )
 def decoder(
-    parameters: trees.StackParameters,
+    parameters: params.StackParameters,
     config: configs.TransformerConfig,
     tokens: Tensor,
     memory: Tensor,
@@ -158,7 +158,10 @@ def add_positions(vectors: Tensor, table: Tensor, *, start: int = 0, kernels: Ke
     """Adds to each token the row of its position."""
     end = start + vectors.shape[-2]
     if end > table.shape[0]:
-        raise InputError(words("positions/too_long", tokens=end, positions=table.shape[0]))
+        raise InputError(
+            f"a sequence of {end} tokens, but there are positions for {table.shape[0]}. "
+            "Shorten it, or build the model with a larger 'max_length'."
+        )
     return learned_positions(vectors, table[start:], note=inside(kernels.note, "positions"))
 
 
@@ -171,16 +174,16 @@ def key_mask(mask: Tensor | None) -> Tensor | None:
 class TokenParameters:
     """Of a stack over the tokens of a vocabulary; types and a first normalisation are BERT's."""
 
-    embedding: trees.TableParameters = subtree("embedding")
-    positions: trees.TableParameters = subtree("positions")
-    types: trees.TableParameters | None = subtree("types")
-    normalisation: trees.NormalisationParameters | None = subtree("embedding normalisation")
-    transformer: trees.StackParameters = subtree("")
+    embedding: params.TableParameters = subtree("embedding")
+    positions: params.TableParameters = subtree("positions")
+    types: params.TableParameters | None = subtree("types")
+    normalisation: params.NormalisationParameters | None = subtree("embedding normalisation")
+    transformer: params.StackParameters = subtree("")
 
 
 def token_specs(config: configs.TokensConfig) -> TokenParameters:
     return TokenParameters(
-        embedding=spec_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
+        embedding=spec_tree(params.TableParameters, row=config.vocabulary, width=config.width),
         positions=position_specs(config.positions, config.max_length, config.width),
         transformer=encoder_specs(config),
     )
@@ -210,15 +213,15 @@ def language_model(
 
 @dataclass(frozen=True)
 class EncoderDecoderParameters:
-    embedding: trees.TableParameters = subtree("embedding")
-    positions: trees.TableParameters = subtree("positions")
-    encoder: trees.StackParameters = subtree("encoder")
-    decoder: trees.StackParameters = subtree("decoder")
+    embedding: params.TableParameters = subtree("embedding")
+    positions: params.TableParameters = subtree("positions")
+    encoder: params.StackParameters = subtree("encoder")
+    decoder: params.StackParameters = subtree("decoder")
 
 
 def _encoder_decoder_specs(config: configs.EncoderDecoderConfig) -> EncoderDecoderParameters:
     return EncoderDecoderParameters(
-        spec_tree(trees.TableParameters, row=config.vocabulary, width=config.width),
+        spec_tree(params.TableParameters, row=config.vocabulary, width=config.width),
         position_specs("sinusoidal", config.max_length, config.width),
         encoder_specs(config),
         decoder_specs(config),
@@ -226,15 +229,15 @@ def _encoder_decoder_specs(config: configs.EncoderDecoderConfig) -> EncoderDecod
 
 
 def _encoder_decoder_steps(config: configs.EncoderDecoderConfig) -> tuple[Step, ...]:
-    words = {"encoder/": "s", "decoder/": "t"}
+    letters = {"encoder/": "s", "decoder/": "t"}
     memory = stack_output_symbol(config, "encoder/")
     decoder = stack_steps(decoder_steps, config, "decoder/")
     return (
         *(
             Step(f"{side}embedding", "E", rf"\sqrt{{d}}\, T_{{{x}}}", "token width")
-            for side, x in words.items()
+            for side, x in letters.items()
         ),
-        *(step for side in words for step in position_steps(side)),
+        *(step for side in letters for step in position_steps(side)),
         *stack_steps(encoder_steps, config, "encoder/"),
         *(replace(step, formula=re.sub(r"\bM\b", lambda _: memory, step.formula)) for step in decoder),
         Step("scores", "z", rf"{stack_output_symbol(config, 'decoder/')} T^\top", "token word"),
@@ -274,9 +277,9 @@ def encoder_decoder(
         vectors = side.note("embedding", rows * rows.new_tensor(config.width).sqrt())
         return side.drop(add_positions(vectors, p.positions.table, kernels=side))
 
-    source_keys = key_mask(mask)
+    source_mask = key_mask(mask)
     side = kernels.inside("encoder")
-    memory = encoder(p.encoder, config, embed(source, side), mask=source_keys, kernels=side)
+    memory = encoder(p.encoder, config, embed(source, side), mask=source_mask, kernels=side)
     side = kernels.inside("decoder")
-    vectors = decoder(p.decoder, config, embed(target, side), memory, memory_mask=source_keys, kernels=side)
+    vectors = decoder(p.decoder, config, embed(target, side), memory, memory_mask=source_mask, kernels=side)
     return kernels.note("scores", kernels.linear(vectors, p.embedding.table))

@@ -11,8 +11,8 @@ from headwork.mechanisms.configs import (
     TransformerConfig,
     VisionTransformerConfig,
 )
-from headwork.models.checkpoints import from_pretrained
 from headwork.models.model import Model
+from headwork.models.saving import from_pretrained
 from headwork.models.text import TextClassifier, TextEncoder
 from headwork.models.transformer import Decoder, Encoder, EncoderDecoder, LanguageModel
 from headwork.models.vision import ConvolutionalClassifier, RecurrentClassifier, VisionTransformer

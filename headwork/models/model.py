@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headwork.errors import InputError
-from headwork.files import load_words
 from headwork.mechanisms.configs import Backend, Config
 from headwork.mechanisms.definitions import DEFINITIONS, Definition, classifier_definition
 from headwork.mechanisms.fused import FusedKernels
@@ -28,7 +27,6 @@ from headwork.mechanisms.native import NativeKernels
 from headwork.mechanisms.parameters import Spec, is_node
 from headwork.note import Note, Step, silent
 
-words = load_words(__file__)
 MODELS: "dict[str, type[Model]]" = {}  # by the name of the class, as saved folders have it
 
 
@@ -38,13 +36,13 @@ def initialise_parameter(spec: Spec) -> Tensor:
     if spec.constant is not None:
         table = torch.empty(*shape)
         return table if table.is_meta else table.copy_(spec.constant(torch.zeros((), dtype=torch.float64)))
-    if spec.draw == "rows":
+    if spec.init == "rows":
         return torch.randn(*shape) / math.sqrt(shape[-1])
-    if spec.draw == "small":
+    if spec.init == "small":
         return 0.02 * torch.randn(*shape)
-    if spec.draw in ("zeros", "ones"):
-        return (torch.zeros if spec.draw == "zeros" else torch.ones)(*shape)
-    flat = shape if spec.draw == "matrix" else (shape[0], math.prod(shape[1:]))
+    if spec.init in ("zeros", "ones"):
+        return (torch.zeros if spec.init == "zeros" else torch.ones)(*shape)
+    flat = shape if spec.init == "matrix" else (shape[0], math.prod(shape[1:]))
     return nn.init.xavier_uniform_(torch.empty(*flat)).reshape(shape)
 
 
@@ -107,10 +105,8 @@ class Model(Parameters):
         kind = Kernels if self.config.backend == "plain" else NativeKernels if native else kernels_class
         rate = getattr(self.config, "dropout", 0.0) if self.training else 0.0
         kernels = kind(drop=partial(functional.dropout, p=rate) if rate else no_dropout, note=note)
-        result: Tensor = self.definition.function(
-            self.tree(), self.config, *inputs, kernels=kernels, **options
-        )
-        return result
+        body: Callable[..., Tensor] = self.definition.function
+        return body(self.tree(), self.config, *inputs, kernels=kernels, **options)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -144,31 +140,34 @@ class Model(Parameters):
         return super().load_state_dict(self.definition.current_parameters(state_dict), strict, assign)
 
     def save_pretrained(self, folder: str | Path) -> Path:
-        """Write config, parameters, tokenizer and manifest into a folder (``models.checkpoints``)."""
-        from headwork.models.checkpoints import save_pretrained
+        """Write config, parameters, tokenizer and manifest into a folder (``models.saving``)."""
+        from headwork.models.saving import save_pretrained
 
         return save_pretrained(self, folder)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
         """The model of a folder, if it is one of this class."""
-        from headwork.models.checkpoints import from_pretrained
+        from headwork.models.saving import from_pretrained
 
         model = from_pretrained(folder)
         if not isinstance(model, cls):
             raise InputError(
-                words("model/class", folder=folder, held=type(model).__name__, name=cls.__name__)
+                f"{folder} holds a {type(model).__name__}, not a {cls.__name__}. Ask that class for it."
             )
         return model
 
     def check(self, *inputs: Tensor | None, note: Note = silent) -> None:
         """Refuse inputs that do not fit, and a note where a fused kernel notes no steps."""
         # Looking at values would break a compiled graph, and numbers without storage have none.
-        look = not torch.compiler.is_compiling() and not any(t is not None and t.is_meta for t in inputs)
-        self.definition.check(type(self).__name__, self.config, *inputs, check_values=look)
+        has_values = not torch.compiler.is_compiling() and not any(t.is_meta for t in inputs if t is not None)
+        self.definition.check(type(self).__name__, self.config, *inputs, check_values=has_values)
         if note is not silent and self.config.backend != "plain":
             name, backend = type(self).__name__, self.config.backend
-            raise InputError(words("model/no_steps", name=name, backend=backend))
+            raise InputError(
+                f"{name}: a {backend} model keeps no steps, so there is nothing to trace. "
+                "Take model.with_backend('plain'), which has the same parameters, or set backend='plain'."
+            )
 
 
 def build_classifier(config: Config) -> Model:

@@ -15,8 +15,8 @@ from headwork.errors import InputError
 from headwork.loading.folders import FAMILIES, TORCH_NAMES, from_theirs, read_transformers, to_theirs
 from headwork.mechanisms.configs import TransformerConfig
 from headwork.mechanisms.texts import mean_of_tokens
-from headwork.models.checkpoints import torch_model, write_model
-from headwork.models.model import Model, words
+from headwork.models.model import Model
+from headwork.models.saving import torch_model, write_model
 from headwork.models.text import TextEncoder
 from headwork.models.transformer import Decoder, Encoder
 from headwork.models.vision import VisionTransformer
@@ -26,22 +26,24 @@ State = Mapping[str, Tensor]
 
 # --- the transformers library -----------------------------------------------------------------
 def from_transformers(
-    folder: str | Path, *, image: int | None = None, classes: int | None = None
+    folder: str | Path, *, image_size: int | None = None, classes: int | None = None
 ) -> TextEncoder | VisionTransformer:
     """The BERT or ViT of a folder that the transformers library wrote, with its tokenizer if there is one.
 
-    A ViT may be read for another ``image`` size: its positions are resized (bicubic). ``classes`` gives it a
+    A ViT may be read for another ``image_size``: its positions are resized (bicubic). ``classes`` gives it a
     new head; a checkpoint without a classifier needs it.
     """
-    return torch_model(read_transformers(folder, image=image, classes=classes))  # type: ignore[return-value]
+    return torch_model(read_transformers(folder, image_size=image_size, classes=classes))  # type: ignore[return-value]
 
 
 def to_transformers(model: Model, folder: str | Path) -> Path:
     """Write a TextEncoder of BERT's shape, or a VisionTransformer, for the transformers library."""
-    family = next((f for f in FAMILIES.values() if f.name == type(model).__name__), None)
+    family = next((f for f in FAMILIES.values() if f.definition_name == type(model).__name__), None)
     if family is None:
-        known = " or ".join(f.name for f in FAMILIES.values())
-        raise InputError(words("pretrained/unknown", name=type(model).__name__, known=known))
+        known = " or ".join(f.definition_name for f in FAMILIES.values())
+        raise InputError(
+            f"{type(model).__name__}: the transformers library has no such model. Expected a {known}."
+        )
     config = family.write_config(model.config)
     state = to_theirs(family.names, model.state_dict())
     prefixed = {n if n.startswith("classifier.") else family.prefix + n: p for n, p in state.items()}
@@ -52,7 +54,9 @@ def to_transformers(model: Model, folder: str | Path) -> Path:
 def tokenize_texts(model: Model, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Texts as tokens (batch, token), padded together, and the mask: 1 for each token, 0 for padding."""
     if model.tokenizer is None:
-        raise InputError(words("pretrained/no_tokenizer", name=type(model).__name__))
+        raise InputError(
+            f"{type(model).__name__}: it has no tokenizer. Load one that has, or set model.tokenizer."
+        )
     rows = [model.tokenizer.encode(text) for text in texts]
     if not rows or not all(rows):
         raise InputError("texts: none given, or one of them has no token. Give at least one word each.")
@@ -97,7 +101,9 @@ def from_torch(
     if isinstance(source, nn.Module):
         config = _torch_config(source)
     if config is None:
-        raise InputError(words("torch/no_heads"))
+        raise InputError(
+            "from_torch: a state dict does not tell its heads. Give config=TransformerConfig(...) as well."
+        )
     kind = "Decoder" if any(".multihead_attn." in name for name in state) else "Encoder"
     arrays = {
         name: (value if value.dtype == torch.float64 else value.float()).detach().cpu().numpy()
@@ -108,13 +114,13 @@ def from_torch(
 
 def to_torch(model: Encoder | Decoder, decoder: Decoder | None = None) -> nn.Module:
     """An Encoder or a Decoder as torch's own module (batch first), or both together as an nn.Transformer."""
-    result = first = _torch_module(model)
+    result = module = _torch_module(model)
     if decoder is not None:
         sizes, second = (model.config.width, model.config.heads), _torch_module(decoder)
-        result = nn.Transformer(*sizes, custom_encoder=first, custom_decoder=second, batch_first=True)
+        result = nn.Transformer(*sizes, custom_encoder=module, custom_decoder=second, batch_first=True)
         # It draws all parameters anew, also those of stacks that it is given: fill them afterwards.
         second.load_state_dict(to_theirs(TORCH_NAMES, decoder.state_dict()))
-    first.load_state_dict(to_theirs(TORCH_NAMES, model.state_dict()))
+    module.load_state_dict(to_theirs(TORCH_NAMES, model.state_dict()))
     return result.eval()
 
 
@@ -135,14 +141,19 @@ def _torch_module(model: Encoder | Decoder) -> nn.Module:
 def _torch_config(module: nn.Module) -> TransformerConfig:
     """The config of an nn.TransformerEncoder or nn.TransformerDecoder, read off its first layer."""
     if not isinstance(module, (nn.TransformerEncoder, nn.TransformerDecoder)):
-        raise InputError(words("torch/other", name=type(module).__name__))
+        raise InputError(
+            f"from_torch: {type(module).__name__} is not read. "
+            "Expected nn.TransformerEncoder, nn.TransformerDecoder, nn.Transformer or the state dict of one."
+        )
     layer: Any = module.layers[0]
     activations = {"relu": (functional.relu, nn.ReLU), "gelu": (functional.gelu, nn.GELU)}
     names = [
         n for n, (f, m) in activations.items() if layer.activation is f or isinstance(layer.activation, m)
     ]
     if not names or getattr(layer.activation, "approximate", "none") != "none":
-        raise InputError(words("torch/activation", activation=layer.activation))
+        raise InputError(
+            f"from_torch: the activation is {layer.activation!r}. Ours are relu and the exact gelu."
+        )
     sizes = {"width": layer.self_attn.embed_dim, "heads": layer.self_attn.num_heads}
     sizes |= {"hidden": layer.linear1.out_features, "depth": len(module.layers)}
     placement: Any = {"normalisation": "pre" if layer.norm_first else "post", "activation": names[0]}

@@ -14,7 +14,7 @@ from torch.nn import functional
 from headwork.errors import InputError
 from headwork.mechanisms.configs import TextClassifierConfig
 from headwork.mechanisms.texts import hash_pair
-from headwork.models.model import Model, words
+from headwork.models.model import Model
 from headwork.note import Note, silent
 
 
@@ -51,7 +51,9 @@ class TextClassifier(Model):
     def on(cls, encoder: TextEncoder, *, classes: int, pooling: Literal["mean", "first"] = "mean") -> Self:
         """A classifier on an encoder that is there already, such as a pretrained one (shared, not copied)."""
         if not isinstance(encoder, TextEncoder):
-            raise InputError(words("model/encoder", name=type(encoder).__name__))
+            raise InputError(
+                f"classifier on {type(encoder).__name__}: expected a TextEncoder, such as a loaded one."
+            )
         fields = {**asdict(encoder.config), "classes": classes, "pooling": pooling}
         return cls(TextClassifierConfig(**fields), encoder)
 
@@ -82,7 +84,7 @@ def ngram_rows(tokens: Tensor, mask: Tensor | None, config: TextClassifierConfig
     return torch.stack(hashes, -1) % config.ngrams
 
 
-MAX_ROWS = 2**30  # more than a text has n-grams
+INDEX_BASE = 2**30  # more than a text has n-grams
 
 
 def first_occurrence(rows: Tensor) -> Tensor:
@@ -93,8 +95,8 @@ def first_occurrence(rows: Tensor) -> Tensor:
     [[True, True, False, False]]
     """
     # Each with its index, so that equal ones are sorted by index; exported graphs have no stable sort.
-    ordered = (rows * MAX_ROWS + torch.arange(rows.shape[-1], device=rows.device)).sort().values
-    number, index = ordered // MAX_ROWS, ordered % MAX_ROWS
+    ordered = (rows * INDEX_BASE + torch.arange(rows.shape[-1], device=rows.device)).sort().values
+    number, index = ordered // INDEX_BASE, ordered % INDEX_BASE
     new = functional.pad(number[:, 1:] != number[:, :-1], (1, 0), value=True)
     return torch.zeros_like(new).scatter(-1, index, new)
 

@@ -10,7 +10,7 @@ from headwork.errors import InputError
 from headwork.mechanisms.attention import Mask
 from headwork.mechanisms.fused import FusedKernels
 from headwork.mechanisms.kernels import Kernels
-from headwork.models.model import Model, words
+from headwork.models.model import Model
 from headwork.note import Note, silent
 
 Cache = dict[str, Tensor]
@@ -135,7 +135,10 @@ class LanguageModel(Model):
             raise InputError(f"generate: count {count}, temperature {temperature}. Neither may be negative.")
         if tokens.shape[1] + count > self.config.max_length:
             most = self.config.max_length
-            raise InputError(words("generate/length", tokens=tokens.shape[1], count=count, most=most))
+            raise InputError(
+                f"generate: {tokens.shape[1]} tokens and {count} more, but there are positions for {most}. "
+                "Ask for fewer, or start from a shorter text."
+            )
         training = self.training
         self.eval()
         caches: list[Cache] | None = [{} for _ in range(self.config.depth)] if cached else None

@@ -85,11 +85,6 @@ def _visible_terms(parts: tuple[Expression, ...]) -> list[Expression | None]:
     return [*parts[: MAX_TERMS // 2], None, *parts[-2:]]
 
 
-def _is_scalar_one(tree: Expression) -> bool:
-    """A factor such as beta = 1 is left out; a cell of a matrix that happens to be 1 is not."""
-    return isinstance(tree, Cell) and tree.index == () and tree.value == 1
-
-
 def to_text(tree: Expression, write_leaf: WriteLeaf) -> str:
     """The tree as one line of text; ``write_leaf`` writes a Cell or a Number."""
     return _write(tree, write_leaf, latex=False)[0]
@@ -137,7 +132,9 @@ def _write(tree: Expression, write_leaf: WriteLeaf, latex: bool) -> tuple[str, i
     if kind == "difference":
         return f"{bracketed(parts[0], 1)} - {bracketed(parts[1], 3)}", 1
     if kind == "product":
-        factors = [p for p in parts if not _is_scalar_one(p)] or [parts[0]]
+        # A factor such as beta = 1 is left out; a cell of a matrix that happens to be 1 is not.
+        factors = [p for p in parts if not (isinstance(p, Cell) and (p.index, p.value) == ((), 1))]
+        factors = factors or [parts[0]]
         if len(factors) == 1:
             return _write(factors[0], write_leaf, latex)
         sign, at_least = (r" \cdot ", 3) if latex else ("*", 2)

@@ -42,9 +42,9 @@ def _tokenize(text: str) -> list[tuple[str, str]]:
     while position < end:
         match = TOKEN.match(text, position)
         if not match:
-            sign = text[position:].lstrip()[0]
-            name = unicodedata.name(sign, f"code {ord(sign)}")
-            raise unreadable(text, f"unexpected character {sign!r} ({name.lower()}).")
+            char = text[position:].lstrip()[0]
+            name = unicodedata.name(char, f"code {ord(char)}")
+            raise unreadable(text, f"unexpected character {char!r} ({name.lower()}).")
         kind = str(match.lastgroup)
         if kind == "number" and sum(c.isdigit() for c in match[kind]) > MAX_DIGITS:
             raise unreadable(text, f"a number of more than {MAX_DIGITS} digits.")
@@ -101,7 +101,7 @@ class _EntryParser:
         return value
 
     def _implicit_times(self, divided: bool) -> str:
-        """``*`` where it is understood: 2sqrt(2), 2(1+e), 3pi, 2e^2; after a division nobody knows."""
+        """``*`` where it is understood: 2sqrt(2), 2(1+e), 3pi, 2e^2; after a division it is ambiguous."""
         (kind, last), (_, word) = self.tokens[self.position - 1 : self.position + 1]
         if not (kind == "number" or last == ")"):
             return ""

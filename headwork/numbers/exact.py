@@ -95,9 +95,9 @@ def _is_single_name(text: str) -> bool:
 def _needs_no_brackets(text: str) -> bool:
     """Whether no sum, product or quotient stands outside of brackets."""
     depth = 0
-    for sign in text:
-        depth += (sign == "(") - (sign == ")")
-        if depth == 0 and sign in "+-*/":
+    for char in text:
+        depth += (char == "(") - (char == ")")
+        if depth == 0 and char in "+-*/":
             return False
     return True
 
@@ -135,11 +135,12 @@ def as_single_fraction(value: Any) -> Any:
             return numerator
         expanded = sympy.expand_mul(numerator)
         return expanded if expanded.count_ops() <= numerator.count_ops() else numerator
-    bases = _exponential_bases(sympy.Tuple(numerator, denominator))  # their sum may be 0
+    substitutions = _exponential_bases(sympy.Tuple(numerator, denominator))  # their sum may be 0
     # Divided before the exponentials are back: a factor of both must be seen.
-    bases_of_stand_ins = {stand_in: unit for stand_in, _, unit in bases.values()}
-    (above, first), (below, second) = (_factored(part, bases) for part in (numerator, denominator))
-    tidied = (above / below * (first / second)).xreplace(bases_of_stand_ins)
+    bases_of_stand_ins = {stand_in: unit for stand_in, _, unit in substitutions.values()}
+    parts = (_factored(part, substitutions) for part in (numerator, denominator))
+    (above, above_number), (below, below_number) = parts
+    tidied = (above / below * (above_number / below_number)).xreplace(bases_of_stand_ins)
     # A sum of names says more than its fraction, if that is not shorter.
     named = any(hasattr(symbol, "definition") for symbol in value.atoms(sympy.Dummy))
     return value if named and tidied.count_ops() >= value.count_ops() else tidied
@@ -240,10 +241,9 @@ def _factorable(value: Any) -> bool:
         highest = max(highest, sum(abs(degree) for _, degree in factors))
     size = prod(degree + 1 for degree in degrees.values())
     roots = [part.base for part in sympy.Mul.make_args(value) if part.is_Pow and not part.exp.is_Integer]
-    few = len(terms) <= MAX_TERMS_TO_FACTOR and highest <= MAX_DEGREE_TO_FACTOR
-    return (
-        few and size <= MAX_COEFFICIENTS_TO_FACTOR and all(map(_factorable, roots))
-    )  # SymPy factors below a root as well
+    has_few_terms = len(terms) <= MAX_TERMS_TO_FACTOR and highest <= MAX_DEGREE_TO_FACTOR
+    # SymPy factors below a root as well.
+    return has_few_terms and size <= MAX_COEFFICIENTS_TO_FACTOR and all(map(_factorable, roots))
 
 
 def _exponential_bases(value: Any) -> dict[Any, Any]:
@@ -252,16 +252,16 @@ def _exponential_bases(value: Any) -> dict[Any, Any]:
     # In order of size, so that the outcome does not depend on the order of a set.
     for one in sorted(value.atoms(sympy.exp) | value.atoms(sympy.E.func), key=sympy.default_sort_key):
         exponent = one.exp if one is not sympy.E else sympy.S.One
-        content, rest = exponent.primitive()
-        if rest.could_extract_minus_sign():
-            content, rest = -content, -rest
-        groups.setdefault(rest, []).append((one, content))
+        content, primitive = exponent.primitive()
+        if primitive.could_extract_minus_sign():
+            content, primitive = -content, -primitive
+        groups.setdefault(primitive, []).append((one, content))
     substitutions = {}
-    for rest, members in groups.items():
+    for primitive, members in groups.items():
         unit = reduce(sympy.Rational.gcd, (content for _, content in members), sympy.S.Zero)
         stand_in = sympy.Dummy(positive=True)
         for one, content in members:
-            substitutions[one] = (stand_in, int(content / unit), sympy.exp(rest * unit))
+            substitutions[one] = (stand_in, int(content / unit), sympy.exp(primitive * unit))
     # SymPy takes what has no free symbols for a constant, and would not divide by it.
     named = (symbol for symbol in value.atoms(sympy.Dummy) if hasattr(symbol, "definition"))
     for name in sorted(named, key=sympy.default_sort_key):
@@ -269,9 +269,9 @@ def _exponential_bases(value: Any) -> dict[Any, Any]:
     return substitutions
 
 
-def _factored(value: Any, bases: dict[Any, Any]) -> tuple[Any, Any]:
+def _factored(value: Any, substitutions: dict[Any, Any]) -> tuple[Any, Any]:
     """The factors, and the number among them apart: of x - 3 and 9 - 3x, one factor is the same."""
-    swapped = value.xreplace({one: stand_in**power for one, (stand_in, power, _) in bases.items()})
+    swapped = value.xreplace({one: stand_in**power for one, (stand_in, power, _) in substitutions.items()})
     factored = sympy.factor(swapped) if _factorable(swapped) else swapped
     number, rest = factored.as_coeff_Mul()
     factors = sympy.Mul.make_args(rest)
@@ -287,15 +287,19 @@ def root_order(values: Iterable[Any]) -> int:
 
 def exponential(value: Any) -> Any:
     """e^value, unless that is too long. SymPy makes 12^c of e^(c ln 12) and multiplies it out."""
-    # Also as it would be after multiplying out, which SymPy does by itself.
+    # Also as it would be after multiplying out, and inside of factors: SymPy does both by itself.
     sums = sympy.expand_mul(value) if value.has(sympy.log) and _expandable(value) else value
-    for term in sympy.Add.make_args(sums):
+    for term in value.atoms(sympy.Mul) | sums.atoms(sympy.Mul) if value.has(sympy.log) else ():
         factor, rest = term.as_coeff_Mul()
-        if isinstance(rest, sympy.log) and factor.is_Rational:
-            base = rest.args[0]
-            bits = max(base.p, base.q).bit_length() if base.is_Rational else 1
+        logs = [part.args[0] for part in sympy.Mul.make_args(rest) if isinstance(part, sympy.log)]
+        if logs and factor.is_Rational:
+            bits = max(max(base.p, base.q).bit_length() if base.is_Rational else 1 for base in logs)
             if bits * max(abs(factor.p), factor.q) > MAX_POWER_BITS:
                 raise TooLarge(f"e^({exact_text(term)}) is too long to be exact. Write fewer digits.")
+    if any(one.args[0].has(sympy.log) for one in value.atoms(sympy.log)):  # ln(ln 3) + ln 10^29: 3^(10^29)
+        numbers = [part for part in sympy.preorder_traversal(value) if part.is_Rational]
+        if prod(max(abs(number.p), number.q) for number in numbers) > MAX_POWER_BITS:
+            raise TooLarge(f"e^({exact_text(value)}) is too long to be exact. Write fewer digits.")
     return sympy.exp(value)
 
 

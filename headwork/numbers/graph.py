@@ -39,13 +39,13 @@ def results_since_labels(step: HandTensor) -> list[HandTensor]:
     return results_up_to(step, lambda tensor: bool(tensor.label))
 
 
-def results_up_to(result: HandTensor, known: Callable[[HandTensor], bool]) -> list[HandTensor]:
+def results_up_to(result: HandTensor, is_known: Callable[[HandTensor], bool]) -> list[HandTensor]:
     """Each operation below the result once, operands first, without what is known or was given."""
     order, seen, stack = [], {result.node}, [(result, iter(result.node.operands))]
     while stack:  # a stack of its own: a model is deeper than Python's
         tensor, operands = stack[-1]
         for operand in operands:
-            if operand.node.operands and operand.node not in seen and not known(operand):
+            if operand.node.operands and operand.node not in seen and not is_known(operand):
                 seen.add(operand.node)
                 stack.append((operand, iter(operand.node.operands)))
                 break

@@ -27,13 +27,13 @@ def limit(value: Any, symbol: Any, to: Any) -> Any:
     powers = [power for power in value.atoms(sympy.Pow, sympy.exp) if symbol in power.free_symbols]
     inner_first = sorted(powers, key=lambda power: power.count_ops())
     for power in inner_first if to != sympy.oo else ():
-        at = (power.exp * sympy.log(power.base)).subs(symbol, to)
-        if at.is_number and at.is_finite and abs(at.evalf(5)) > MAX_EXPONENT_OF_E:
+        at_limit = (power.exp * sympy.log(power.base)).subs(symbol, to)
+        if at_limit.is_number and at_limit.is_finite and abs(at_limit.evalf(5)) > MAX_EXPONENT_OF_E:
             raise TooLarge(
                 f"limit: an exponent of e beyond {MAX_EXPONENT_OF_E} as {symbol} -> {exact_text(to)}. "
                 f"Let {symbol} go to oo."
             )
-        exponential(at)  # or it is refused
+        exponential(at_limit)  # or it is refused
     try:
         result = _at_infinity(value, symbol) if to == sympy.oo else value.xreplace({symbol: to})
         if to != sympy.oo and result.has(sympy.nan, sympy.zoo):

@@ -39,11 +39,11 @@ class NamedNumber(sympy.Dummy):  # type: ignore[misc]
         return f"u_{{{self.name[2:]}}}"
 
 
-class Names:
+class NumberNames:
     """The names of one trace, in order."""
 
     def __init__(self) -> None:
-        self.known: dict[Any, Any] = {}  # definition -> name
+        self.by_definition: dict[Any, Any] = {}  # definition -> name
 
     def shorten(self, value: Any) -> Any:
         """The value, or the name of it where it is too long."""
@@ -55,16 +55,16 @@ class Names:
         value = self._cut(value)
         if value.is_Atom:
             return value
-        if (opposite := as_single_fraction(-value)) in self.known:
-            return -self.known[opposite]
-        if value not in self.known:
+        if (opposite := as_single_fraction(-value)) in self.by_definition:
+            return -self.by_definition[opposite]
+        if value not in self.by_definition:
             number = to_float(value)
             signs = {"positive": number > 0} if number else {}
-            self.known[value] = NamedNumber(
-                f"u_{len(self.known) + 1}", real=number is not None or None, **signs
+            self.by_definition[value] = NamedNumber(
+                f"u_{len(self.by_definition) + 1}", real=number is not None or None, **signs
             )
-            self.known[value].definition = value
-        return self.known[value]
+            self.by_definition[value].definition = value
+        return self.by_definition[value]
 
     def _cut(self, value: Any) -> Any:
         """The value with as many of its parts named as make it short enough for a definition."""

@@ -144,11 +144,11 @@ def _operand_cells(tensor: HandTensor, index: Index) -> list[Expression]:
     return [_broadcast_cell(operand, index) for operand in tensor.node.operands]
 
 
-def _cellwise(kind: str, numeric: Compute, exact: str = "", *first: Expression) -> Rule:
+def _cellwise(kind: str, numeric: Compute, exact: str = "", *leading_operands: Expression) -> Rule:
     """An operation on each cell: ``kind`` is its name in the arithmetic, ``exact`` SymPy's name of it."""
 
     def cell(tensor: HandTensor, index: Index) -> Expression:
-        return expression(kind, *first, *_operand_cells(tensor, index))
+        return expression(kind, *leading_operands, *_operand_cells(tensor, index))
 
     return Rule(numeric, cell, _exactly(exact) if exact else None)
 

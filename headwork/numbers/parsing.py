@@ -206,10 +206,10 @@ def _parse_brackets(text: str) -> Any:
     rows: list[list[Any]] = [[]]  # of each open list, those that a semicolon has ended
     commas = [False]  # whether its entries are separated by commas, and not by spaces
     entry: list[str] = []
-    round_depth, matrix = 0, False
-    for sign in text:
-        round_depth += (sign == "(") - (sign == ")")
-        if sign == "[":
+    parenthesis_depth, matrix = 0, False
+    for char in text:
+        parenthesis_depth += (char == "(") - (char == ")")
+        if char == "[":
             if len(open_lists) > MAX_AXES:
                 raise unreadable(text, f"more than {MAX_AXES} axes.")
             if "".join(entry).strip():
@@ -218,17 +218,17 @@ def _parse_brackets(text: str) -> Any:
             open_lists.append(open_lists[-1][-1])
             rows.append([])
             commas.append(False)
-        elif sign == "]" or (sign in ",;\n" and round_depth <= 0):
+        elif char == "]" or (char in ",;\n" and parenthesis_depth <= 0):
             current = open_lists[-1]
-            commas[-1] |= sign == ","
+            commas[-1] |= char == ","
             if cell := "".join(entry).strip():
                 current.extend([_mark_mixed_number(cell)] if commas[-1] else _split_row(cell))
             entry = []
-            if sign == ";" and current and not isinstance(current[0], list):
+            if char == ";" and current and not isinstance(current[0], list):
                 rows[-1].append(current[:])
                 current.clear()
                 commas[-1] = False
-            if sign == "]":
+            if char == "]":
                 commas.pop()
                 if len(open_lists) == 1:
                     raise unreadable(text, "there is one ']' too many.")
@@ -239,10 +239,10 @@ def _parse_brackets(text: str) -> Any:
                     current[:] = current[0]
                 matrix = bool(ended)
                 open_lists.pop()
-        elif len(open_lists) == 1 and not sign.isspace():
-            raise unreadable(text, f"{sign!r} stands outside of the brackets.")
+        elif len(open_lists) == 1 and not char.isspace():
+            raise unreadable(text, f"{char!r} stands outside of the brackets.")
         else:
-            entry.append(sign)
+            entry.append(char)
     if len(open_lists) > 1:
         raise unreadable(text, "a ']' is missing.")
     return root[0] if len(root) == 1 else root

@@ -85,13 +85,13 @@ def strip_wrappers(text: str) -> str:
 def _table_rows(text: str) -> str:
     """A Markdown table as rows; a header of names goes, and a first column of names below an empty corner."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    rules = ["-" in line and set(line) <= set("|:- \t") for line in lines]
+    is_rule = ["-" in line and set(line) <= set("|:- \t") for line in lines]
     rows = [
         [cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")]
-        for line, rule in zip(lines, rules, strict=True)
+        for line, rule in zip(lines, is_rule, strict=True)
         if not rule
     ]
-    if rules[1:2] == [True] and len(rows) > 1 and all(map(_is_name, rows[0])):
+    if is_rule[1:2] == [True] and len(rows) > 1 and all(map(_is_name, rows[0])):
         named = not rows[0][0] and all(_is_name(row[0]) for row in rows[1:])
         rows = [row[1:] if named else row for row in rows[1:]]
     return ";".join(",".join(row) for row in rows) + (";" if len(rows) == 1 else "")
@@ -107,29 +107,29 @@ def _tuples_to_lists(text: str) -> str:
 
     Calls and products are left alone.
     """
-    signs = list(text)
+    chars = list(text)
     # For each open bracket: its index, whether it stays, and whether it holds several entries or lists.
     stack: list[tuple[int, bool, list[bool]]] = []
     last, before = "", ""  # the last sign that is no space, and the sign just before
-    for index, sign in enumerate(text):
-        if sign == "(":
+    for index, char in enumerate(text):
+        if char == "(":
             stays = last.isalpha() or before.isalnum() or before in (")", "]", "^", "_")
             stack.append((index, stays, [False, False]))
-        elif sign == ")" and stack:
+        elif char == ")" and stack:
             start, stays, (several, lists) = stack.pop()
             if not stays and (several or lists):
-                signs[start], signs[index] = ("[", "]") if several else (" ", " ")
+                chars[start], chars[index] = ("[", "]") if several else (" ", " ")
                 if stack:
                     stack[-1][2][1] = True
         elif stack:
-            stack[-1][2][0] |= sign in ",;\n"
-            stack[-1][2][1] |= sign == "["
-        if sign == "[":  # what is inside separates entries of the list, not of the round bracket
+            stack[-1][2][0] |= char in ",;\n"
+            stack[-1][2][1] |= char == "["
+        if char == "[":  # what is inside separates entries of the list, not of the round bracket
             stack.append((-1, True, [False, False]))
-        elif sign == "]" and stack and stack[-1][0] == -1:
+        elif char == "]" and stack and stack[-1][0] == -1:
             stack.pop()
-        last, before = last if sign.isspace() else sign, sign
-    return "".join(signs)
+        last, before = last if char.isspace() else char, char
+    return "".join(chars)
 
 
 # --- LaTeX ------------------------------------------------------------------------------------------------
@@ -148,9 +148,9 @@ class _LatexParser:
     def convert(self, end: str = "") -> str:
         """All of it, or up to the brace that closes."""
         parts: list[str] = []
-        while (sign := self.text[self.position : self.position + 1]) not in ("", "}"):
+        while (char := self.text[self.position : self.position + 1]) not in ("", "}"):
             parts.append(self.convert_token("".join(parts[-1:])))
-        if sign != end:
+        if char != end:
             raise unreadable(self.text, "a '}' is missing." if end else "a '{' is missing.")
         self.position += len(end)
         return "".join(parts)
@@ -161,17 +161,17 @@ class _LatexParser:
         if token is None:
             raise unreadable(self.text, "it ends in a backslash.")
         self.position = token.end()
-        sign, word = token[0], token[1] or ""
+        char, word = token[0], token[1] or ""
         if word:
             return self.command(word, before)
-        if sign in "^_" and self.text[self.position : self.position + 1] in ("{", "\\"):
-            return f"^({self.argument()})" if sign == "^" else f"_{self.argument()}"
-        if sign == "{":
+        if char in "^_" and self.text[self.position : self.position + 1] in ("{", "\\"):
+            return f"^({self.argument()})" if char == "^" else f"_{self.argument()}"
+        if char == "{":
             inside = self.nested(lambda: self.convert("}"))
             if before[-1:].isalnum() or set(inside) & set(",;\n"):
                 raise unreadable(self.text, "braces cannot be used for a list. Write [1, 2].")
             return inside
-        return {"&": ",", "$": " ", "~": " "}.get(sign, sign)
+        return {"&": ",", "$": " ", "~": " "}.get(char, char)
 
     def nested(self, read: Callable[[], str]) -> str:
         self.depth += 1
@@ -185,14 +185,14 @@ class _LatexParser:
         """A group, a command or one sign, which is what LaTeX takes; or a whole number of several digits."""
         while self.text[self.position : self.position + 1].isspace():
             self.position += 1
-        sign = self.text[self.position : self.position + 1]
-        if sign in ("", "}"):
+        char = self.text[self.position : self.position + 1]
+        if char in ("", "}"):
             raise unreadable(self.text, "it ends where a number is expected.")
-        if sign in "{\\":
+        if char in "{\\":
             return self.nested(lambda: self.convert_token(""))
         match = NUMBER.match(self.text, self.position) if number else None
         self.position += len(match[0]) if match else 1
-        return match[0] if match else sign
+        return match[0] if match else char
 
     def command(self, word: str, before: str) -> str:
         if word in PASTED["fractions"]:

@@ -8,7 +8,7 @@ import numpy as np
 from headwork import sizes
 from headwork.construct import build, equal
 from headwork.mechanisms import attention, convolution_1d
-from headwork.problems.book import Solution, close, hand_tensor
+from headwork.problems.book import Solution, hand_tensor, is_close
 from headwork.problems.families import show_measured, torch_flops
 from headwork.readings import explain
 from headwork.readings.sensitivity import sensitivity
@@ -40,14 +40,14 @@ def b2(solution: Solution) -> None:
         for kind, limit, direct in (("hard", "oo", hard), ("soft", "0", soft)):
             solution.check(
                 f"{name}, {kind}: the limit of the weights is what beta = {limit.replace('oo', '∞')} gives",
-                symbolic.limit("beta", limit)["weights"].exact,
-                direct["weights"].exact,
+                symbolic.limit("beta", limit)["weights"].exact_values,
+                direct["weights"].exact_values,
             )
-        values = soft["value"].exact
+        values = soft["value"].exact_values
         mean = sum(values) / len(values)
         solution.check(
             f"{name}, soft: every output is the plain mean of the values",
-            soft["output"].exact,
+            soft["output"].exact_values,
             np.array([mean] * 3, object),
         )
 
@@ -79,10 +79,10 @@ def fully_connected(solution: Solution) -> None:
 
 
 def b3(solution: Solution) -> None:
-    clear = sensitivity("1 0; 0 1; -1 0", "1 0; 0.2 0; 0 1", "1 0; 0 1; 0 0", change=1, delta="0.1 0.1")
+    clear = sensitivity("1 0; 0 1; -1 0", "1 0; 0.2 0; 0 1", "1 0; 0 1; 0 0", moved_key=1, delta="0.1 0.1")
     betas = (1, 10, 100, 1000, 10000, 100000)
-    near = sensitivity("[[1, 0]]", "1 0; 0.999 0", "1 0; 0 1", change=1, delta="0.002 0", betas=betas)
-    large = sensitivity("1 0; -1 0", "1 0; 0 1", "1 0; 0 1", change=1, delta="50 0", betas=(1.0,))
+    near = sensitivity("[[1, 0]]", "1 0; 0.999 0", "1 0; 0 1", moved_key=1, delta="0.002 0", betas=betas)
+    large = sensitivity("1 0; -1 0", "1 0; 0 1", "1 0; 0 1", moved_key=1, delta="50 0", betas=(1.0,))
     solution.show(clear.table())
     solution.show(clear.figure())
     solution.confirm("one score of every query changes", (clear.alignment != 0).all())
@@ -128,18 +128,18 @@ def b4(solution: Solution) -> None:
 
     solution.confirm(
         "joined per-head value projections = convolution of kernel size 1 without groups",
-        close(per_head, convolve(tokens, weights, 1)),
+        is_close(per_head, convolve(tokens, weights, 1)),
     )
     solution.confirm(
-        "with groups = heads only if block-diagonal", close(tokens @ block.T, convolve(tokens, blocks, 2))
+        "with groups = heads only if block-diagonal", is_close(tokens @ block.T, convolve(tokens, blocks, 2))
     )
     solution.confirm(
         "groups = heads on the dense projection gives something else",
-        not close(per_head, convolve(tokens, blocks, 2)),
+        not is_close(per_head, convolve(tokens, blocks, 2)),
     )
     solution.confirm(
         "or with groups = heads on the input repeated for each head",
-        close(per_head, convolve(np.tile(tokens, 2), weights, 2)),
+        is_close(per_head, convolve(np.tile(tokens, 2), weights, 2)),
     )
     proof = equal("heads-convolution")
     solution.show(proof.document())
@@ -172,10 +172,10 @@ def b5(solution: Solution) -> None:
     clamped = content.array[[0, 0, 1, 2, 3, 4, 4]]
     kernel = np.stack([np.diag([tap, tap]) for tap in taps], axis=-1)
     convolved = convolution_1d(hand_tensor(clamped.T), hand_tensor(kernel)).array.T
-    solution.confirm("one head per tap = convolution (ends repeated)", close(heads, convolved))
+    solution.confirm("one head per tap = convolution (ends repeated)", is_close(heads, convolved))
     leaks = {beta: 1 - _weights(codes, codes, beta)[0, 0] for beta in (1.0, 5.0, 10.0)}
     solution.confirm("softmax alone never gives an exact zero", all(leak > 0 for leak in leaks.values()))
-    solution.confirm("it misses by (n-1)/(e^beta + n-1)", close(leaks[5.0], 4 / (math.exp(5) + 4)))
+    solution.confirm("it misses by (n-1)/(e^beta + n-1)", is_close(leaks[5.0], 4 / (math.exp(5) + 4)))
     permutation = build("permutation", order="3 2 1 5 4", tolerance=1e-3)
     solution.show(permutation.document())
     solution.confirm("a head built to order keeps its certificate (error at most 1/1000)", permutation.holds)
@@ -194,7 +194,7 @@ def b6(solution: Solution) -> None:
     import sympy
 
     trace, r = solution.worked, sympy.Symbol("r", real=True)
-    x, y = trace["tokens"].exact, trace["output"].exact
+    x, y = trace["tokens"].exact_values, trace["output"].exact_values
     norms = np.array([sum(c**2 for c in row) for row in x], object)
     solution.check("squares of the norms", norms, "2*r^2, r^2, 2*r^2")
     solution.check("weights as r -> ∞", trace.limit("r", "oo")["weights"], "1 0 0; 0 1 0; 0 0 1")
@@ -225,7 +225,7 @@ def b7(solution: Solution) -> None:
                 for form in ("", "-recurrent")
             )
             label = f"parallel = recurrent ({features}, {mask or 'no mask'})"
-            solution.check(label, parallel, recurrent.exact)
+            solution.check(label, parallel, recurrent.exact_values)
     positive = raw.rerun(features="elu+1", exact=False)
     solution.confirm("elu+1 keeps every weight positive", (positive["weights"].values > 0).all())
     state, weighed = (sizes.growth(f"linear-attention{form}")["order"] for form in ("-recurrent", ""))

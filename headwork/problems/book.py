@@ -33,6 +33,8 @@ GROUPS = {
     "F": "Training on real data",
     "G": "Questions in words",
 }
+# The answer of each problem, its work, and the errors in the hand-outs' answers.
+BOOK = load_package_toml(__file__, "book.toml")
 MODULES = ["by_hand", "attention_properties", "training"]
 Part = TypeVar("Part")
 TOLERANCE = 1e-12  # how close a decimal must come to the correct value
@@ -68,7 +70,7 @@ class Solution:
     answer: str = ""
     why: str = ""
     worked: Any = None  # the trace or the ledger that was worked last
-    last: Mapping[str, Any] = field(default_factory=dict)  # the part of the book that asked for it
+    last_part: Mapping[str, Any] = field(default_factory=dict)  # the part of the book that asked for it
 
     @property
     def short_answer(self) -> str:
@@ -101,9 +103,9 @@ class Solution:
             self.say(part["say"])
             return
         if "change" in part:
-            inputs = {**self.last.get("inputs", {}), **part["change"]}
-            part = {**self.last, "show": False, "values": {}, **part, "inputs": inputs}
-        self.last, inputs = part, {n: _as_tuple(value) for n, value in part.get("inputs", {}).items()}
+            inputs = {**self.last_part.get("inputs", {}), **part["change"]}
+            part = {**self.last_part, "show": False, "values": {}, **part, "inputs": inputs}
+        self.last_part, inputs = part, {n: _as_tuple(value) for n, value in part.get("inputs", {}).items()}
         if "sizes" in part:
             self.worked = getattr(sizes, part["sizes"])(**inputs)
         else:
@@ -124,7 +126,7 @@ class Solution:
             digits = [f"{decimal_value(x):.{rounded}f}" for x in np.asarray(ours, object).flat]
             right, text = digits == expected.split(), " ".join(digits)
         else:
-            right, text = _same(ours, expected), _array_text(ours)
+            right, text = _equal_cells(ours, expected), _array_text(ours)
         self.findings.append(CheckedValue(label, text, bool(right)))
 
     def confirm(self, label: str, fact: Any) -> None:
@@ -140,7 +142,7 @@ def _numbers(value: Any) -> Any:
     """Of a step its numbers, exact where there are such."""
     if not isinstance(value, TraceValue):
         return value
-    return value.values if value.exact is None else value.exact
+    return value.values if value.exact_values is None else value.exact_values
 
 
 def _value_at(part: Any, place: str) -> Any:
@@ -159,7 +161,7 @@ def _one_line(words: str) -> str:
     return " ".join(words.split())
 
 
-def close(a: Any, b: Any) -> bool:
+def is_close(a: Any, b: Any) -> bool:
     return bool(np.abs(a - b).max() <= TOLERANCE)
 
 
@@ -181,7 +183,7 @@ def _cell_text(value: Any) -> str:
     return exact_text(as_single_fraction(value))
 
 
-def _same(ours: Any, expected: Any) -> bool:
+def _equal_cells(ours: Any, expected: Any) -> bool:
     typed = isinstance(expected, str)
     correct = read_tensor(expected, exact=True).array if typed else np.asarray(expected, object)
     cells = np.asarray(ours, object)
@@ -209,7 +211,7 @@ class Problem:
     fill: Callable[[Solution], None]
 
     def solve(self) -> Solution:
-        words = book_texts().get(self.slug, {})
+        words = BOOK.get(self.slug, {})
         solution = Solution()
         self.fill(solution)
         solution.answer, solution.why = (_one_line(words.get(name, "")) for name in ("answer", "why"))
@@ -241,12 +243,6 @@ class Problem:
         }
 
 
-@cache
-def book_texts() -> dict[str, Any]:
-    """The answer of each problem, and the errors in the hand-outs' answers, from ``book.toml``."""
-    return load_package_toml(__file__, "book.toml")
-
-
 def _fill(functions: Mapping[str, Any], work: Iterable[Mapping[str, Any]], solution: Solution) -> None:
     """All the work of an entry, one part after another."""
     for part in work:
@@ -262,7 +258,7 @@ def all_problems() -> dict[str, Problem]:
     modules = [import_module(f"headwork.problems.{name}") for name in MODULES]
     functions = {name: function for module in modules for name, function in vars(module).items()}
     problems = {}
-    for slug, entry in book_texts().items():
+    for slug, entry in BOOK.items():
         fill = partial(_fill, functions, entry.get("work", [{"call": slug.lower()}]))
         problems[slug] = Problem(slug, entry["title"], _one_line(entry["question"]), fill)
     return problems

@@ -11,11 +11,11 @@ import numpy as np
 from headwork import sizes
 from headwork.construct import build, equal
 from headwork.mechanisms import attention, convolution_1d, convolution_2d, layer_normalisation, patches
-from headwork.problems.book import Solution, book_texts, close, hand_tensor
+from headwork.problems.book import BOOK, Solution, hand_tensor, is_close
 from headwork.problems.families import answer_table, attend, chain_table, family_table, reach, show_measured
 from headwork.readings import explain
 
-A2: dict[str, Any] = book_texts()["A2"]["work"][0]["inputs"]
+A2: dict[str, Any] = BOOK["A2"]["work"][0]["inputs"]
 
 
 def a2(solution: Solution) -> None:
@@ -39,17 +39,18 @@ def a3(solution: Solution) -> None:
 
 
 def d2(solution: Solution) -> None:
-    shared, matrix = solution.worked, solution.worked["matrix"].exact
-    signal, kernel = (shared.inputs[name].exact for name in ("signal", "kernel"))
-    convolved = explain("convolution-1d", signal=signal, kernel=kernel)["output"].exact
+    shared, matrix = solution.worked, solution.worked["matrix"].exact_values
+    signal, kernel = (shared.inputs[name].exact_values for name in ("signal", "kernel"))
+    convolved = explain("convolution-1d", signal=signal, kernel=kernel)["output"].exact_values
     solution.check("the same outputs as the convolution", shared["output"], convolved)
     taps = "; ".join(" ".join(f"k_{3 * i + j + 1}" for j in range(3)) for i in range(7))
     local = solution.show(explain("locally-connected", signal=signal, kernels=taps))
-    distinct = {str(x) for x in local["matrix"].exact.flat if x != 0}
+    unshared = local["matrix"].exact_values
+    distinct = {str(x) for x in unshared.flat if x != 0}
     solution.check("weights without sharing", len(distinct), 21)
     counted = sizes.convolution(inputs=(9,), kernel=3)["locally connected weights"]
     solution.check("(9 - 3 + 1) * 3", counted, 21)
-    solution.confirm("the same pattern of zeros", ((matrix != 0) == (local["matrix"].exact != 0)).all())
+    solution.confirm("the same pattern of zeros", ((matrix != 0) == (unshared != 0)).all())
     for name in ("convolution-toeplitz", "locally-connected-banded"):
         solution.confirm(f"{name}: proved exactly, and equal on 100 random cases", equal(name).holds)
 
@@ -61,21 +62,21 @@ def e1(solution: Solution) -> None:
     solution.show(unrolled)
     solution.show(closed)
     solution.check("h_4 with weights a and b", closed["output"], "[a*b^3*x1 + a*b^2*x2 + a*b*x3 + a*x4]")
-    both = [trace["output"].exact[0].expand() for trace in (unrolled, closed)]
+    both = [trace["output"].exact_values[0].expand() for trace in (unrolled, closed)]
     solution.check("unrolled = closed form", *both)
     weights: dict[str, Any] = {"W_x": "1", "W_h": "-1", "W_y": "1", "output": "step"}
     cases = {"3 1 2 4": 0, "1 3 2 4": 1, "5 2 1 3": 0, "1 1 1 1": 0, "-3 -1 0 -1": 1}
     for inputs, expected in cases.items():
         numbers = [int(x) for x in inputs.split()]
-        odd, even = sum(numbers[0::2]), sum(numbers[1::2])
+        odds, evens = sum(numbers[0::2]), sum(numbers[1::2])
         output = int(explain("recurrence", inputs=inputs, **weights)["output"].values[0])
         solution.check(
-            f"inputs {inputs}: positions 2, 4 sum to {even}, positions 1, 3 to {odd}", output, expected
+            f"inputs {inputs}: positions 2, 4 sum to {evens}, positions 1, 3 to {odds}", output, expected
         )
         solution.check(
             f"inputs {inputs}: the output says whether the even positions sum to more",
             output,
-            int(even > odd),
+            int(evens > odds),
         )
 
 
@@ -89,14 +90,14 @@ def c1(solution: Solution) -> None:
     solution.confirm(
         "what falls steadily is the frequency, with the index i", (np.diff(frequencies) < 0).all()
     )
-    first = ["i", "went", "to", "the", "beach", "twice", "a", "week", "last", "year"]
-    second = first[5:] + first[:5]
-    shifts = [second.index(word) - position for position, word in enumerate(first)]
+    words = ["i", "went", "to", "the", "beach", "twice", "a", "week", "last", "year"]
+    moved = words[5:] + words[:5]
+    shifts = [moved.index(word) - position for position, word in enumerate(words)]
     solution.say(f"""From the first sentence to the second the words move by {shifts}: one part by 5
     positions, the other by -5.""")
     same = [(i, j) for i in range(10) for j in range(10) if shifts[i] == shifts[j]]
     solution.confirm("every absolute position changes", all(shift != 0 for shift in shifts))
-    distances = all(second.index(first[j]) - second.index(first[i]) == j - i for i, j in same)
+    distances = all(moved.index(words[j]) - moved.index(words[i]) == j - i for i, j in same)
     solution.confirm("within each part every distance stays the same", distances)
     solution.check("pairs of words whose distance stays the same, of 100", len(same), 50)
     vectors = np.random.default_rng(1).normal(size=(10, 4))
@@ -106,7 +107,7 @@ def c1(solution: Solution) -> None:
     )
     solution.confirm(
         "rotary scores do not change when all positions shift by 5",
-        close(rotated @ rotated.T, shifted @ shifted.T),
+        is_close(rotated @ rotated.T, shifted @ shifted.T),
     )
 
 
@@ -114,14 +115,17 @@ def c3(solution: Solution) -> None:
     weights: dict[str, Any] = {"W_q": "1 2; 0 1", "W_v": "1 1; 0 2"}
     rows = explain("self-attention", tokens="1 2; 2 0; 0 1", **weights)
     columns = solution.show(explain("self-attention", tokens="1 2 0; 2 0 1", tokens_as="columns", **weights))
-    solution.confirm("the same numbers, transposed", close(rows["output"].values.T, columns["output"].values))
-    solution.confirm("softmax runs down the columns", close(columns["weights"].values.sum(0), np.ones(3)))
+    transposed = columns["output"].values.T
+    solution.confirm("the same numbers, transposed", is_close(rows["output"].values, transposed))
+    solution.confirm("softmax runs down the columns", is_close(columns["weights"].values.sum(0), np.ones(3)))
 
 
 def c4(solution: Solution) -> None:
     trace = solution.worked
-    alone = trace.rerun(tokens="[[2, 0]]")["output"].exact
-    solution.check("a token gives the same output alone as among others", alone[0], trace["output"].exact[1])
+    alone = trace.rerun(tokens="[[2, 0]]")["output"].exact_values
+    solution.check(
+        "a token gives the same output alone as among others", alone[0], trace["output"].exact_values[1]
+    )
 
 
 def c5(solution: Solution) -> None:
@@ -152,24 +156,24 @@ def g2(solution: Solution) -> None:
     def head(query: Any, values: Any) -> Any:
         return attention(hand_tensor(query), hand_tensor(codes), hand_tensor(values), beta=math.inf).array
 
-    single = head(before + after, content)
+    single = head(before + after, content)[2]
     both = np.concatenate([head(query, content)[2] for query in (before, after)])
-    solution.check("one head at token 2: the mean of its neighbours", single[2], "[6]")
+    solution.check("one head at token 2: the mean of its neighbours", single, "[6]")
     solution.check("two heads at token 2: both neighbours", both, "4 8")
     swapped = head(before + after, content[[0, 3, 2, 1, 4]])
-    solution.confirm("one head cannot see that the neighbours were exchanged", close(swapped[2], single[2]))
+    solution.confirm("one head cannot see that the neighbours were exchanged", is_close(swapped[2], single))
 
 
 def g3(solution: Solution) -> None:
     solution.show(chain_table())
     for weight, effect in (("0.9", "vanishes"), ("1.1", "explodes")):
         trace = explain("recurrence-closed-form", inputs=[1.0] * 50, W_x="1", W_h=weight)
-        first = float(trace["powers"].values[0].item())
+        gradient = float(trace["powers"].values[0].item())
         label = "gradient of the last state with respect to the first of 50 inputs"
         solution.confirm(
-            f"{label}, w_h = {weight}, is w_h^49: it {effect}", close(first, float(weight) ** 49)
+            f"{label}, w_h = {weight}, is w_h^49: it {effect}", is_close(gradient, float(weight) ** 49)
         )
-        solution.say(f"For w_h = {weight} it is {first:.3g}.")
+        solution.say(f"For w_h = {weight} it is {gradient:.3g}.")
     tokens = np.random.default_rng(3).normal(size=(6, 4))
     layers = 1 if reach(attend, tokens) == 5 else 2  # until the last output depends on the first token
     solution.check("attention: a path of one step between any two tokens", layers, 1)
@@ -179,7 +183,7 @@ def g3(solution: Solution) -> None:
 def g4(solution: Solution) -> None:
     weights = solution.worked["weights"].values
     solution.check("A2, row 0 attends most to token", int(np.argmax(weights[0])), 1)
-    solution.confirm("rows sum to 1", close(weights.sum(-1), np.ones(4)))
+    solution.confirm("rows sum to 1", is_close(weights.sum(-1), np.ones(4)))
 
 
 def g5(solution: Solution) -> None:
@@ -189,7 +193,7 @@ def g5(solution: Solution) -> None:
 
 
 def g6(solution: Solution) -> None:
-    output = solution.worked["output"].exact
+    output = solution.worked["output"].exact_values
     solution.check("a token ten times as large gives the same output", output[1], output[0])
     random = np.random.default_rng(6).normal(size=(5, 16)) * 7 + 3
     normal = layer_normalisation(hand_tensor(random)).array
@@ -204,12 +208,12 @@ def g7(solution: Solution) -> None:
     tokens, order = random.normal(size=(6, 4)), random.permutation(6)
     codes = explain("sinusoidal-positions", places=list(range(6)), width=4)["output"].values
     solution.confirm(
-        "permuted tokens permute the outputs", close(attend(tokens[order]), attend(tokens)[order])
+        "permuted tokens permute the outputs", is_close(attend(tokens[order]), attend(tokens)[order])
     )
     with_codes = attend(tokens[order] + codes), attend(tokens + codes)[order]
-    solution.confirm("with positions they do something else", not close(*with_codes))
+    solution.confirm("with positions they do something else", not is_close(*with_codes))
     masked = attend(tokens[order], mask="causal"), attend(tokens, mask="causal")[order]
-    solution.confirm("with a causal mask, too", not close(*masked))
+    solution.confirm("with a causal mask, too", not is_close(*masked))
     holds = equal("attention-permutation").holds
     solution.confirm("proved exactly on a small case, and equal on 100 random ones", holds)
     construction = build("permutation", order="2 1", positions="none")
@@ -226,11 +230,11 @@ def g8(solution: Solution) -> None:
 
     solution.confirm(
         "circular convolution is shift-equivariant",
-        close(circular(np.roll(signal, 2)), np.roll(circular(signal), 2)),
+        is_close(circular(np.roll(signal, 2)), np.roll(circular(signal), 2)),
     )
     tokens, table = random.normal(size=(6, 4)), random.normal(size=(6, 4))
     shifted = attend(np.roll(tokens, 1, axis=0) + table), np.roll(attend(tokens + table), 1, axis=0)
-    solution.confirm("attention with learned positions is not", not close(*shifted))
+    solution.confirm("attention with learned positions is not", not is_close(*shifted))
     for size in (9, 12):
         some_image, ones = np.zeros((1, size, size + 3)), np.ones((1, 1, 3, 3))
         outputs = convolution_2d(hand_tensor(some_image), hand_tensor(ones)).array.shape
@@ -254,7 +258,7 @@ def g9(solution: Solution) -> None:
         explain("learned-positions", tokens=np.zeros((3, 2)), table=t)["output"].values
         for t in (table, table[3:])
     )
-    solution.confirm("a learned table gives each position a code of its own", not close(*learned))
+    solution.confirm("a learned table gives each position a code of its own", not is_close(*learned))
     values = explain("gelu", values="-1 1")["output"].values
     solution.confirm("GELU lets a little of the negative through", -0.2 < values[0] < 0)
 
@@ -290,4 +294,4 @@ def g12(solution: Solution) -> None:
     for start in (0, 4):
         rotary = explain("rotary-positions", vectors=tokens, places=list(range(start, start + 4)))
         scores.append(rotary["output"].values @ rotary["output"].values.T)
-    solution.confirm("rotary: their scores are the same", close(*scores))
+    solution.confirm("rotary: their scores are the same", is_close(*scores))

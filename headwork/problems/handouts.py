@@ -15,9 +15,10 @@ from typing import Any
 from headwork.documents import Block, Code, Document, Formula, Heading, Item, Items, Prose, as_blocks
 from headwork.errors import InputError, truncate, unknown_name
 from headwork.files import load_package_toml
-from headwork.problems.book import all_problems, book_texts, find
+from headwork.problems.book import BOOK, all_problems, find
 from headwork.problems.families import answer_table
 
+HANDOUTS = load_package_toml(__file__, "handouts.toml")
 TITLE = "The hand-outs, question by question"
 HINT = "headwork course hw3/1.3c answers a question; headwork course --find permutation looks for words."
 
@@ -49,7 +50,7 @@ class HandoutQuestion:
         for slug in self.worked_problems if work else ():
             for part in find(slug).solve().parts:
                 yield from as_blocks(part)
-        errors = [error for slug in self.problems for error in book_texts()[slug].get("errors", {}).values()]
+        errors = [error for slug in self.problems for error in BOOK[slug].get("errors", {}).values()]
         if errors:
             yield Prose("Errors in the hand-outs' answers:")
             yield Items(
@@ -79,17 +80,11 @@ def with_formulas(text: str) -> tuple[str | Formula, ...]:
 
 
 @cache
-def handout_texts() -> dict[str, Any]:
-    """The hand-outs with their questions, from ``handouts.toml``."""
-    return load_package_toml(__file__, "handouts.toml")
-
-
-@cache
 def questions() -> dict[str, HandoutQuestion]:
     """Every question by its name, in order."""
     every = (
         HandoutQuestion(handout, number, **entry)
-        for handout, content in handout_texts().items()
+        for handout, content in HANDOUTS.items()
         for number, entry in content["questions"].items()
     )
     return {question.name: question for question in every}
@@ -142,11 +137,10 @@ def question_list(chosen: Iterable[HandoutQuestion] = ()) -> Document:
     """The questions with what they ask, by hand-out."""
     parts: list[Any] = []
     chosen = list(chosen) or list(questions().values())
-    for handout, content in handout_texts().items():
+    for handout, content in HANDOUTS.items():
         rows = [Item(question.asks, question.name) for question in chosen if question.handout == handout]
-        parts += (
-            [Heading(f"{handout}: {content['about']}", anchor=handout), Items(tuple(rows))] if rows else []
-        )
+        if rows:
+            parts += [Heading(f"{handout}: {content['about']}", anchor=handout), Items(tuple(rows))]
     return Document(TITLE, (*parts, HINT), data=lambda: [question.as_data() for question in chosen])
 
 
@@ -158,7 +152,7 @@ def answers_document(chosen: Iterable[HandoutQuestion] = ()) -> Document:
         return Document(one.name, (one.asks, *one.blocks()), data=one.as_data)
     parts: list[Any] = []
     for handout, questions_of in groupby(every, key=lambda question: question.handout):
-        parts.append(Heading(f"{handout}: {handout_texts()[handout]['about']}", anchor=handout))
+        parts.append(Heading(f"{handout}: {HANDOUTS[handout]['about']}", anchor=handout))
         for question in questions_of:
             parts += [Heading(question.name, 3, question.name), question.asks, *question.blocks()]
     return Document(TITLE, tuple(parts), data=lambda: [question.as_data() for question in every])

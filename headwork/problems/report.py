@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from headwork.documents import Block, Details, Document, Figure, Heading, Item, Items, Link, Prose
+from headwork.documents import Block, Details, Document, FigureBlock, Heading, Item, Items, Link, Prose
 from headwork.documents.blocks import Inline
-from headwork.documents.plots import heat_colormap, new_plot
+from headwork.documents.plots import heat_colormap, subplots
 from headwork.files import unused_path, write_atomic
 from headwork.problems.book import Solution, all_problems, summary
 from headwork.problems.by_hand import A2
-from headwork.problems.handouts import handout_texts, questions
+from headwork.problems.handouts import HANDOUTS, questions
 from headwork.readings import explain
 
 BETAS = ("0", "0.5", "1", "2", "10", "oo")
@@ -28,7 +28,7 @@ ABOUT = (
 
 def weights_figure() -> Any:
     """The weights of A2 for several beta, side by side."""
-    plot, panels = new_plot(11, 2.3, 1, len(BETAS))
+    figure, panels = subplots(11, 2.3, 1, len(BETAS))
     for axes, beta in zip(panels, BETAS, strict=True):
         weights = explain("self-attention", **{**A2, "beta": beta})["weights"].values
         image = axes.imshow(weights, cmap=heat_colormap(), vmin=0, vmax=1)
@@ -37,8 +37,8 @@ def weights_figure() -> Any:
         title = f"beta = {beta.replace('oo', '∞')}"
         axes.set(title=title, xticks=range(4), yticks=range(4), xlabel="key")
     panels[0].set_ylabel("query")
-    plot.colorbar(image, ax=panels, label="weight")
-    return plot
+    figure.colorbar(image, ax=panels, label="weight")
+    return figure
 
 
 def new_folder(parent: Path) -> Path:
@@ -51,7 +51,7 @@ def report(solutions: dict[str, Solution], folder: Path, trained: Any = None, la
 
     ``lab`` says that the lab stands beside it, so that questions lead to their pages there.
     """
-    weights = Figure(weights_figure(), "weights of A2 for several beta", WEIGHTS)
+    weights = FigureBlock(weights_figure(), "weights of A2 for several beta", WEIGHTS)
     parts: list[Any] = [_starting_points(trained, lab), *_questions(solutions, lab)]
     parts += [Heading("The weights of A2 for several beta"), weights]
     parts += [Heading("Every answer at a glance"), Details("The short table", (summary(solutions),))]
@@ -66,7 +66,7 @@ def report(solutions: dict[str, Solution], folder: Path, trained: Any = None, la
 
 def _starting_points(trained: Any, lab: bool) -> Items:
     """Where a reader may begin."""
-    handouts = [part for name in handout_texts() for part in (", ", Link(name, f"#{name}"))][1:]
+    handouts = [part for name in HANDOUTS for part in (", ", Link(name, f"#{name}"))][1:]
     model: Inline = "headwork run without --book-only trains one on digits."
     if trained is not None:
         model = (
@@ -77,18 +77,14 @@ def _starting_points(trained: Any, lab: bool) -> Items:
         (Link("the lab", LAB_FILE), " has them to change.") if lab else ("headwork lab has them to change.",)
     )
     example = (Link("four tokens by hand", "#A2"), ": point at a number, see what it comes from; ", *change)
-    points = {
-        "Look up a question": tuple(handouts),
-        "See attention at work": example,
-        "Look at a model": model,
-    }
-    return Items(tuple(Item(text, f"{name}:") for name, text in points.items()))
+    points = ("Look up a question:", "See attention at work:", "Look at a model:")
+    return Items(tuple(map(Item, (tuple(handouts), example, model), points)))
 
 
 def _questions(solutions: dict[str, Solution], lab: bool) -> Iterator[Block]:
     """The book by hand-out, question by question; a problem is folded below the first that it answers."""
     left = dict(solutions)
-    for name, handout in handout_texts().items():
+    for name, handout in HANDOUTS.items():
         yield Heading(f"{name}: {handout['about']}", anchor=name)
         for number, question in handout["questions"].items():
             asked = questions()[f"{name}/{number}"]

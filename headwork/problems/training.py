@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from headwork.documents import Table, new_plot
+from headwork.documents import Table, subplots
 from headwork.files import load_package_toml
 from headwork.problems.book import Solution
 
@@ -42,7 +42,7 @@ def _show(solution: Solution, names: dict[str, str]) -> list[dict[str, Any]]:
         if any(epoch <= len(curve) for curve in curves.values())
     ]
     solution.show(Table("Curves on validation, by epoch", ("epoch", *curves), rows))
-    plot, panels = new_plot(10, 4, 1, 2)
+    figure, panels = subplots(10, 4, 1, 2)
     for axes, quantity in zip(panels, ("loss", "accuracy"), strict=True):
         for colour, (label, run) in zip(("#0072B2", "#D55E00", "#009E73"), curved.items(), strict=True):
             for part, line in (("validation", "o-"), ("training", "--")):
@@ -51,7 +51,7 @@ def _show(solution: Solution, names: dict[str, str]) -> list[dict[str, Any]]:
         axes.set(xlabel="epoch", ylabel=quantity, title=quantity)
         axes.grid(alpha=0.25)
     panels[0].legend(fontsize="small")
-    solution.show(plot)
+    solution.show(figure)
     return list(runs.values())
 
 

@@ -35,7 +35,7 @@ def assemble(
     recorded: Mapping[str, Any],
     options: Mapping[str, Any],
     *,
-    columns: bool = False,
+    tokens_as_columns: bool = False,
     abbreviations: Mapping[str, tuple[Any, ...]] | None = None,
     noted: Iterable[str] = (),
     simplified: bool = True,
@@ -61,7 +61,7 @@ def assemble(
         if not isinstance(value, HandTensor):
             value = HandTensor(value if isinstance(value, np.ndarray) else np.asarray(value, float))
         order = list(range(len(value.shape)))
-        if (axis := token_axis(card, value)) is not None and columns:
+        if (axis := token_axis(card, value)) is not None and tokens_as_columns:
             order.append(order.pop(axis))
         symbol, formula = with_marks(path, card.symbol), ""
         if isinstance(card, Step):
@@ -70,7 +70,7 @@ def assemble(
             before = takewhile(lambda item: item[0] != path, symbols.items())
             formula = formula_for(
                 card,
-                columns=columns,
+                tokens_as_columns=tokens_as_columns,
                 convention=convention,
                 missing=without,
                 path=path,
@@ -80,7 +80,8 @@ def assemble(
             if hard:
                 formula = SOFTMAX.sub(HARD_SOFTMAX, formula.replace(r"\beta\, ", ""))
             if counted := NUMBERED_SCOPE.search(path):
-                symbol = re.sub(r"_[th]\b", f"_{{{counted[1]}}}", symbol)
+                number = int(counted[1])
+                symbol = re.sub(r"_[th]\b", f"_{{{number}}}", symbol).replace("{t+1}", f"{{{number + 1}}}")
         new = (abbreviations or {}).get(path, ())
         return TraceValue(
             path, card, value, tuple(order), symbol, formula, abbreviations=new, simplified=simplified

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.documents import Document, Item, Items
-from headwork.errors import InputError, TooLarge, check_known, format_shape, unknown_name
+from headwork.errors import InputError, TooLarge, check_all_known, check_known, format_shape, unknown_name
 from headwork.files import read_toml
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS, Input, Mechanism, get_mechanism
@@ -23,7 +23,8 @@ from headwork.readings.trace_warnings import trace_warnings
 
 MAX_EXACT_OPERATIONS = 8_000
 TABLES = ("inputs", "parameters", "options")  # of a problem in a TOML file, besides its mechanism
-MAX_DECIMAL_OPERATIONS = 200_000_000
+MAX_DECIMAL_OPERATIONS = 10_000_000  # about four seconds, most of them to write it
+MAX_STEPS = 3_000  # that are noted
 
 
 def explain(
@@ -62,7 +63,7 @@ def _rerun(slug: str, settings: dict[str, Any], arguments: dict[str, Any], **cha
     return explain(slug, **{**settings, **arguments, **changes})
 
 
-def find_mechanism(
+def resolve_problem(
     slug: str, arguments: Mapping[str, Any], *, exact: bool = False, random: Any = None
 ) -> tuple[Mechanism, Mapping[str, Any]]:
     """A mechanism or a whole model of that name, and its arguments, with those that were drawn."""
@@ -81,9 +82,9 @@ def find_mechanism(
 def _explain_once(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact: bool) -> Trace:
     """The trace of the problem that ``rerun`` works again."""
     slug, settings, arguments = rerun.args
-    columns = settings["tokens_as"] == "columns"
-    mechanism, arguments = find_mechanism(slug, arguments, exact=exact, random=settings["random"])
-    check_names(mechanism, arguments, also=["tokens_as"])
+    tokens_as_columns = settings["tokens_as"] == "columns"
+    mechanism, arguments = resolve_problem(slug, arguments, exact=exact, random=settings["random"])
+    check_names(mechanism, arguments, extras=["tokens_as"])
     present = {name: value for name, value in arguments.items() if value is not None}
     inputs = {
         c.name: read_tensor(present[c.name], exact=exact, where=c.name)
@@ -100,16 +101,16 @@ def _explain_once(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact:
         mechanism = replace(mechanism, inputs=(*mechanism.inputs, *map(mask_card, mask_names)))
         inputs |= {name: options.pop(name) for name in mask_names}
     new_values = {path: read_tensor(value, exact=exact, where=path) for path, value in replacing.items()}
-    if columns:
+    if tokens_as_columns:
         inputs = {c.name: tokens_as_rows(inputs[c.name], c) for c in mechanism.inputs if c.name in inputs}
         new_values = {path: tokens_as_rows(value, mechanism.step(path)) for path, value in new_values.items()}
     inputs = _fit_single_numbers(mechanism, inputs, options, exact)
 
     recorded: dict[str, HandTensor] = {}
-    names: dict[str, tuple[Any, ...]] = {}
+    abbreviations: dict[str, tuple[Any, ...]] = {}
     note = recorder(recorded)
     if exact and mechanism.has_sublayers:  # numbers grow from one to the next
-        note = name_long_numbers(note, names)
+        note = name_long_numbers(note, abbreviations)
     note = replacer(note, new_values) if new_values else note
     # The arithmetic of a cell stops at labelled tensors.
     labelled = {
@@ -124,17 +125,17 @@ def _explain_once(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact:
         inputs,
         recorded,
         effective_options(mechanism, options),
-        columns=columns,
+        tokens_as_columns=tokens_as_columns,
         exact=exact,
         digits=settings["digits"],
         replaced=replacing,
         rerun=rerun,
-        abbreviations=names,
+        abbreviations=abbreviations,
         simplified=simplified,
     )
     if not simplified:
         trace.warnings.append("there are too many exact numbers to simplify: they are shown as computed.")
-    trace.warnings.extend(trace_warnings(trace, columns=columns))
+    trace.warnings.extend(trace_warnings(trace, tokens_as_columns=tokens_as_columns))
     return trace
 
 
@@ -143,11 +144,10 @@ def mask_card(name: str) -> Input:
     return Input(name, "m" if name == "mask" else "m'", "query key", "1 where it may attend, 0 where not")
 
 
-def check_names(mechanism: Mechanism, arguments: Mapping[str, Any], also: Sequence[str] = ()) -> None:
+def check_names(mechanism: Mechanism, arguments: Mapping[str, Any], extras: Sequence[str] = ()) -> None:
     """Refuse an argument that the mechanism does not have, and a call that lacks one it needs."""
-    known = [*(c.name for c in mechanism.inputs), *mechanism.options, *also]
-    for name in arguments:
-        check_known(f"input of {mechanism.slug}", name, known)
+    known = [*(c.name for c in mechanism.inputs), *mechanism.options, *extras]
+    check_all_known(f"input of {mechanism.slug}", arguments, known)
     missing = [name for name in mechanism.required if arguments.get(name) is None]
     if missing:
         expected = "; ".join(
@@ -189,8 +189,16 @@ def _check_size(
         name: ShapeTensor(value.shape, work) if isinstance(value, HandTensor) else value
         for name, value in {**inputs, **options}.items()
     }
+    steps: list[str] = []
+
+    def note(path: str, value: Any, /) -> Any:
+        steps.append(path)
+        if len(steps) > MAX_STEPS:
+            raise TooLarge(f"{mechanism.slug}: more than {MAX_STEPS:,} steps. Take fewer tokens.")
+        return value
+
     try:
-        mechanism.run(shapes)
+        mechanism.run(shapes, note)
     except InputError:
         raise
     except (ValueError, IndexError):
@@ -248,9 +256,7 @@ def _size_error(mechanism: Mechanism, inputs: Mapping[str, HandTensor]) -> Input
 def read_problem(path: str | Path, *, root: str | Path | None = None) -> tuple[str, dict[str, Any]]:
     """The mechanism's name (it may be missing) and the inputs and options, decimals kept as typed."""
     content = read_toml(path, root=root)
-    for key in content:
-        if key not in ("mechanism", *TABLES):
-            raise InputError(f"{path}: {unknown_name('entry', key, ['mechanism', *TABLES])}")
+    check_all_known("entry", content, ["mechanism", *TABLES], str(path))
     mechanism = content.get("mechanism", "")
     tables = [content.get(name, {}) for name in TABLES]
     if not isinstance(mechanism, str) or not all(isinstance(table, dict) for table in tables):

@@ -31,41 +31,41 @@ DRAWN_RANGES = {"ones": (1, 3), "zeros": (-1, 2)}  # drawn from the first up to 
 
 
 def model_as_mechanism(
-    definition: Definition, given: Mapping[str, Any], *, exact: bool = False, seed: int | None = None
+    definition: Definition, arguments: Mapping[str, Any], *, exact: bool = False, seed: int | None = None
 ) -> tuple[Mechanism, dict[str, Any]]:
     """The model as a mechanism of the sizes that were given, and the values of its fixed or drawn parameters.
 
     Parameters that are not given are the identity, 0 or 1, where their cards say so, or drawn from a seed.
     """
     hints = {name: hint for name, hint in _fields(definition).items() if name not in OMITTED_FIELDS}
-    defaults = _sizes(definition, given, exact)
+    defaults = _sizes(definition, arguments, exact)
     settings = {
-        name: read_option(hint, given[name], where=f"{definition.slug}: {name}")
+        name: read_option(hint, arguments[name], where=f"{definition.slug}: {name}")
         for name, hint in hints.items()
-        if given.get(name) is not None
+        if arguments.get(name) is not None
     }
     defaults["hidden"] = settings.get("width", defaults["width"])
     fixed = {name: 0 for name in OMITTED_FIELDS if name in _fields(definition) and name != "backend"}
     config = definition.config_class(**{n: v for n, v in defaults.items() if n in hints} | fixed | settings)
     if "epsilon" in settings:  # as typed: a float would end all exactness
         with suppress(ValueError):  # of sqrt(2)/100, say
-            object.__setattr__(config, "epsilon", Fraction(str(given["epsilon"])))
+            object.__setattr__(config, "epsilon", Fraction(str(arguments["epsilon"])))
     if settings.get("depth", 1) > MAX_DEPTH:
         raise TooLarge(f"{definition.slug}: depth {settings['depth']:,}; by hand at most {MAX_DEPTH:,}.")
     template = definition.specs(config)
     if (count := sum(prod(leaf.shape) for leaf in flatten_tree(template).values())) > MAX_PARAMETERS:
         raise TooLarge(f"{definition.slug}: {count:,} parameters; by hand at most {MAX_PARAMETERS:,}.")
     leaves, parameters = flatten_tree(template), {card.name: card for card in parameter_cards(template)}
-    initial = {path: leaves[name] for name, path in parameter_paths(template).items()}
+    specs = {path: leaves[name] for name, path in parameter_paths(template).items()}
     optional = {
         path
         for path, card in parameters.items()
-        if "none is" in card.about and not ("identity" in card.about and len(set(initial[path].shape)) > 1)
+        if "none is" in card.about and not ("identity" in card.about and len(set(specs[path].shape)) > 1)
     }
-    values = {path: _fixed(leaf, exact) for path, leaf in initial.items() if leaf.constant is not None}
+    values = {path: _fixed(leaf, exact) for path, leaf in specs.items() if leaf.constant is not None}
     if seed is not None:
-        values = _drawn(initial, seed) | values
-    nothing = dict.fromkeys(optional)
+        values = _drawn(specs, seed) | values
+    all_none = dict.fromkeys(optional)
     types = get_type_hints(definition.function, include_extras=True)
     masks = [name for name, hint in types.items() if hint == Mask]
 
@@ -88,7 +88,7 @@ def model_as_mechanism(
         },
         option_types=hints | dict.fromkeys(masks, Mask),
         required=(*required, *(path for path in parameters if path not in optional and path not in values)),
-        build_parameters=lambda trained: fill_tree(template, {**nothing, **trained}, definition.slug),
+        build_parameters=lambda trained: fill_tree(template, {**all_none, **trained}, definition.slug),
     )
     return mechanism, values
 
@@ -97,18 +97,18 @@ def _fields(definition: Definition) -> dict[str, Any]:
     return {n: h for n, h in get_type_hints(definition.config_class).items() if n.islower()}
 
 
-def _sizes(definition: Definition, given: Mapping[str, Any], exact: bool) -> dict[str, Any]:
+def _sizes(definition: Definition, arguments: Mapping[str, Any], exact: bool) -> dict[str, Any]:
     """Small defaults, and the sizes that follow from what was given."""
     sizes: dict[str, Any] = dict(DEFAULT_SIZES)
 
     def read(name: str) -> Any:
-        return read_tensor(given[name], exact=exact, where=name).array
+        return read_tensor(arguments[name], exact=exact, where=name).array
 
     for path, field in (("embedding/table", "vocabulary"), ("positions/table", "max_length")):
-        if given.get(path) is not None and read(path).ndim == 2:
+        if arguments.get(path) is not None and read(path).ndim == 2:
             sizes[field], sizes["width"] = read(path).shape
     for card in definition.inputs:
-        array: Any = read(card.name) if given.get(card.name) is not None else np.zeros(())
+        array: Any = read(card.name) if arguments.get(card.name) is not None else np.zeros(())
         if not array.ndim:
             continue
         if card.name == "images":
@@ -128,8 +128,8 @@ def _fixed(leaf: Spec, exact: bool) -> Any:
     return leaf.constant(HandTensor(as_numbers(0, np.dtype(object if exact else float)))).array
 
 
-def _drawn(initial: Mapping[str, Spec], seed: int) -> dict[str, Any]:
+def _drawn(specs: Mapping[str, Spec], seed: int) -> dict[str, Any]:
     """Small whole numbers for every parameter, so that giving one does not change the others."""
     generator = np.random.default_rng(seed)
-    ranges = {path: DRAWN_RANGES.get(leaf.draw, (-2, 3)) for path, leaf in initial.items()}
-    return {path: generator.integers(*ranges[path], leaf.shape) for path, leaf in initial.items()}
+    ranges = {path: DRAWN_RANGES.get(leaf.init, (-2, 3)) for path, leaf in specs.items()}
+    return {path: generator.integers(*ranges[path], leaf.shape) for path, leaf in specs.items()}

@@ -10,7 +10,7 @@ from headwork.numbers import HandTensor
 from headwork.numbers.operations import map_cells
 
 
-def recorder(into: dict[str, Any]) -> Note:
+def recorder(recorded: dict[str, Any]) -> Note:
     """A note that keeps every value under its path. A hand tensor goes on as a labelled one, so that the
     account of a later cell stops here.
 
@@ -20,24 +20,24 @@ def recorder(into: dict[str, Any]) -> Note:
     """
 
     def record(name: str, value: Any, /) -> Any:
-        if name in into:
+        if name in recorded:
             raise HeadworkError(f"the step '{name}' was noted twice: give the second a scope of its own.")
-        into[name] = value
+        recorded[name] = value
         return value.labelled(name) if isinstance(value, HandTensor) else value
 
     return record
 
 
-def name_long_numbers(note: Note, into: dict[str, tuple[Any, ...]]) -> Note:
+def name_long_numbers(note: Note, abbreviations: dict[str, tuple[Any, ...]]) -> Note:
     """A note that gives names to exact cells that are too long, and lists those that each step brings."""
-    from headwork.numbers.naming import Names
+    from headwork.numbers.naming import NumberNames
 
-    names = Names()
+    names = NumberNames()
 
     def shorten(name: str, value: Any, /) -> Any:
-        before = len(names.known)
+        before = len(names.by_definition)
         value = HandTensor(map_cells(names.shorten, value.array), value.node)
-        into[name] = tuple(names.known.values())[before:]
+        abbreviations[name] = tuple(names.by_definition.values())[before:]
         return note(name, value)
 
     return shorten

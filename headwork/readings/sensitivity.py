@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.documents import Document, Figure, Table, new_plot
+from headwork.documents import Document, FigureBlock, Table, subplots
 from headwork.documents.number_format import number_text
 from headwork.errors import InputError, format_shape
 from headwork.mechanisms import attention
@@ -58,7 +58,7 @@ class Sensitivity:
     def document(self, digits: int = 4) -> Document:
         """The table and the curves."""
         table = self.table(digits)
-        curves = Figure(self.figure(), "how far the output moves, by beta")
+        curves = FigureBlock(self.figure(), "how far the output moves, by beta")
         return Document(table.title, (replace(table, title=""), curves), data=table.as_data)
 
     def sentences(self, digits: int = 4) -> list[str]:
@@ -67,7 +67,7 @@ class Sensitivity:
             "q.delta is the dot product of a query and delta: the score of this key changes by beta q.delta, "
             "for every query where that is not 0."
         ]
-        for i, at in enumerate(self.flips_at):
+        for i, multiple in enumerate(self.flips_at):
             moved = self.output_moved[:, i]
             largest = int(np.argmax(moved))
             if not np.any(moved > ROUNDING * self.spread):
@@ -80,10 +80,10 @@ class Sensitivity:
             if largest < len(moved) - 1 and moved[-1] < moved[largest] / 2:
                 last = number_text(moved[-1], digits)
                 text += f", and only {last} at {_beta_text(self.betas[-1])}: a clear winner damps it"
-            if 0 < at <= 1:
-                text += f"; the winner flips, at {number_text(at, digits)} of this delta"
-            elif at > 1 and math.isfinite(at):
-                text += f"; it would take {number_text(at, digits)} times this delta to flip the winner"
+            if 0 < multiple <= 1:
+                text += f"; the winner flips, at {number_text(multiple, digits)} of this delta"
+            elif multiple > 1 and math.isfinite(multiple):
+                text += f"; it would take {number_text(multiple, digits)} times this delta to flip the winner"
             if self.alignment[i] < 0:
                 text += "; q.delta < 0, so this key loses weight however large delta is"
             sentences.append(text + ".")
@@ -96,7 +96,7 @@ class Sensitivity:
 
     def figure(self) -> Any:
         """Output change against beta, each query with its worst case."""
-        figure, axes = new_plot(7, 4)
+        figure, axes = subplots(7, 4)
         colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
         finite = np.isfinite(self.betas)
         betas = self.betas[finite]
@@ -126,18 +126,18 @@ def winner(weights: Any) -> str:
 
 
 def sensitivity(
-    query: Any, key: Any, value: Any, *, change: int, delta: Any, betas: Any = BETAS
+    query: Any, key: Any, value: Any, *, moved_key: int, delta: Any, betas: Any = BETAS
 ) -> Sensitivity:
     """The effect of moving one key.
 
-    >>> s = sensitivity("1", "1; 0", "1; 0", change=0, delta="[1]", betas=[1.0])
+    >>> s = sensitivity("1", "1; 0", "1; 0", moved_key=0, delta="[1]", betas=[1.0])
     >>> bool(s.output_moved[0, 0] <= s.worst_case[0, 0])
     True
     """
     queries, keys, values = _matrix(query, "query"), _matrix(key, "key"), _matrix(value, "value")
     move = np.atleast_1d(_finite(delta, "delta"))
-    if not 0 <= change < len(keys):
-        raise InputError(f"sensitivity: there is no key {change}; there are {len(keys)}, counted from 0.")
+    if not 0 <= moved_key < len(keys):
+        raise InputError(f"sensitivity: there is no key {moved_key}; there are {len(keys)}, counted from 0.")
     if move.shape != keys[0].shape:
         raise InputError(
             f"sensitivity: delta is {format_shape(move.shape, 'width')}, a key has width {keys.shape[1]}. "
@@ -147,17 +147,17 @@ def sensitivity(
     if min(beta_values) < 0:
         raise InputError(f"sensitivity: beta {min(beta_values):g} is negative. Give 0 or more, or oo.")
     shifted = keys.copy()
-    shifted[change] += move
+    shifted[moved_key] += move
     before, after = (_attend(queries, k, values, beta_values) for k in (keys, shifted))
     alignment = queries @ move
-    spread = max(float(np.linalg.norm(values[change] - other)) for other in values)
+    spread = max(float(np.linalg.norm(values[moved_key] - other)) for other in values)
     bound = np.array(
         [[(math.tanh(b * abs(a) / 4) if a else 0.0) * spread for a in alignment] for b in beta_values]
     )
     moved = np.linalg.norm(after[1] - before[1], axis=-1)
-    flips_at = _flips(queries, keys, change, alignment)
+    flips_at = _flips(queries, keys, moved_key, alignment)
     return Sensitivity(
-        change, move, beta_values, before[0], after[0], moved, bound, flips_at, alignment, spread
+        moved_key, move, beta_values, before[0], after[0], moved, bound, flips_at, alignment, spread
     )
 
 
@@ -172,13 +172,13 @@ def _attend(query: Any, key: Any, value: Any, betas: NDArray[Any]) -> tuple[Any,
     return np.array(weights), np.array(outputs)
 
 
-def _flips(query: Any, key: Any, change: int, alignment: Any) -> Any:
-    """The multiple of delta at which key ``change`` draws level with the best other key."""
+def _flips(query: Any, key: Any, moved_key: int, alignment: Any) -> Any:
+    """The multiple of delta at which key ``moved_key`` draws level with the best other key."""
     scores = query @ key.T
-    gap = np.delete(scores, change, axis=1).max(axis=1, initial=-np.inf) - scores[:, change]
+    gap = np.delete(scores, moved_key, axis=1).max(axis=1, initial=-np.inf) - scores[:, moved_key]
     with np.errstate(divide="ignore", invalid="ignore"):
-        at = gap / alignment
-    return np.where((at > 0) & np.isfinite(at), at, np.nan)
+        multiple = gap / alignment
+    return np.where((multiple > 0) & np.isfinite(multiple), multiple, np.nan)
 
 
 def _finite(value: Any, where: str) -> Any:

@@ -41,12 +41,12 @@ def slider(slug: str, slide: str, settings: Mapping[str, Any], inputs: Mapping[s
     values = _values(name, listed) if listed else defaults
     frames = _frames(name, values, trace_at, keep_all=bool(listed))
     labels = list(frames)
-    first = next((label for label in (str(inputs.get(name)), "1") if label in labels), labels[0])
+    start_label = next((label for label in (str(inputs.get(name)), "1") if label in labels), labels[0])
     _check_alike(list(frames.values()), name)
     texts = tuple(map(with_infinity, labels))
     return Document(
         f"{mechanism.slug}: {name} on a slider",
-        (Slider(name, texts, tuple(map(trace_values, frames.values())), labels.index(first)),),
+        (Slider(name, texts, tuple(map(trace_values, frames.values())), labels.index(start_label)),),
         about=mechanism.about,
         data=lambda: [{name: label, **trace_data(trace)} for label, trace in frames.items()],
     )

@@ -69,11 +69,13 @@ class TraceValue:
         return np.array(numbers, dtype=kind).reshape(self.shape)
 
     @property
-    def exact(self) -> Any:
+    def exact_values(self) -> Any:
         """Exact numbers as an array, or None where the problem was worked in decimals."""
         if not self.raw.exact:
             return None
         return map_cells(self.simplify, self.tensor.array)
+
+    exact = exact_values  # the former name
 
     def simplify(self, number: Any) -> Any:
         """A number as it is shown in this trace."""
@@ -98,9 +100,9 @@ class TraceValue:
         by_axis = {**dict(self.fixed), **dict(zip(self._free_axes, index, strict=True))}
         return tuple(by_axis[axis] for axis in range(len(self.order)))
 
-    def shown_index(self, inner: tuple[int, ...]) -> tuple[int, ...]:
+    def shown_index(self, raw_index: tuple[int, ...]) -> tuple[int, ...]:
         """The index, in the whole value as shown, of a cell of ``raw``."""
-        return tuple(inner[axis] for axis in self.order)
+        return tuple(raw_index[axis] for axis in self.order)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
         return np.asarray(self.values, dtype)
@@ -175,27 +177,29 @@ class Trace(Renderable):
                 f"{path}: there is no cell {list(index)}. It is "
                 f"{format_shape(value.shape, ' '.join(value.axes))}, counted from 0."
             )
-        inner = value.raw_index(tuple(index))
-        tree = value.raw.derivation(inner)
-        number = value.raw.array[inner]
+        raw_index = value.raw_index(tuple(index))
+        tree = value.raw.derivation(raw_index)
+        number = value.raw.array[raw_index]
         decimal = number_text(number, self.digits)
         return CellArithmetic(
-            name=f"{plain_formula(value.symbol)}{_index_text(value.shown_index(inner))}",
+            name=f"{plain_formula(value.symbol)}{_index_text(value.shown_index(raw_index))}",
             in_names=to_text(tree, self._leaf_name),
             in_numbers=to_text(tree, lambda leaf: self.number_text(leaf.value)),
             exact=self.exact_text(number) if self.exact and decimal != "undefined" else "",
             decimal=decimal,
             latex=to_latex(tree, lambda leaf: number_latex(value.simplify(leaf.value), self.digits)),
-            sources=tuple(dict.fromkeys(self._sources(value, inner, tree))),
+            sources=tuple(dict.fromkeys(self._sources(value, raw_index, tree))),
         )
 
-    def _sources(self, value: TraceValue, inner: tuple[int, ...], tree: Expression) -> Iterator[Any]:
+    def _sources(self, value: TraceValue, index: tuple[int, ...], tree: Expression) -> Iterator[Any]:
         """The cells in the arithmetic of one, and of a mask that was typed the one that lets it through."""
         yield from ((cell.label, self._shown_index(cell)) for cell in leaf_cells(tree))
         if value.raw.node.operation == "masked_fill":
             for mask in (m for m in value.raw.node.operands[1].node.operands if m.label in self.inputs):
-                at = tuple(min(i, n - 1) for i, n in zip(inner[-len(mask.shape) :], mask.shape, strict=True))
-                yield mask.label, self.inputs[mask.label].shown_index(at)
+                cell = tuple(
+                    min(i, n - 1) for i, n in zip(index[-len(mask.shape) :], mask.shape, strict=True)
+                )
+                yield mask.label, self.inputs[mask.label].shown_index(cell)
 
     def exact_text(self, value: Any) -> str:
         from headwork.numbers.exact import exact_text
@@ -227,30 +231,30 @@ class Trace(Renderable):
         check_known(f"step of {self.mechanism.slug}", path, self.steps)
         return self.rerun(replacing={**self.replaced, path: value})
 
-    def limit(self, symbol: str, to: Any) -> "Trace":
+    def limit(self, name: str, to: Any) -> "Trace":
         """Every step in the limit as one symbol goes to a number, ``oo`` or ``-oo``."""
         from headwork.numbers.limits import limit
         from headwork.numbers.naming import expand_names
         from headwork.numbers.parsing import read_number
 
-        name = read_number(symbol, exact=True)
+        symbol = read_number(name, exact=True)
         target = read_number(str(to), exact=True)
         trace = self
         cells_of_steps = (x for value in self.steps.values() for x in value.raw.array.flat)
-        if not (self.exact and any(name in x.free_symbols for x in cells_of_steps)):
-            if symbol not in self.options:
+        if not (self.exact and any(symbol in x.free_symbols for x in cells_of_steps)):
+            if name not in self.options:
                 raise InputError(
-                    f"limit: no step holds the symbol '{symbol}'. Type it instead of a number first."
+                    f"limit: no step holds the symbol '{name}'. Type it instead of a number first."
                 )
             assert self.rerun is not None
-            trace = self.rerun(exact=True, replacing=self.replaced, **{symbol: symbol})
+            trace = self.rerun(exact=True, replacing=self.replaced, **{name: name})
 
         def at_limit(value: TraceValue) -> TraceValue:
-            limits = map_cells(lambda x: limit(expand_names(x), name, target), value.raw.array)
+            limits = map_cells(lambda x: limit(expand_names(x), symbol, target), value.raw.array)
             return replace(value, raw=HandTensor(limits), abbreviations=())
 
         steps = dict(trace.steps)
-        if symbol == "beta" == str(trace.options.get("beta")) and str(target) == "oo" and not trace.replaced:
+        if name == "beta" == str(trace.options.get("beta")) and str(target) == "oo" and not trace.replaced:
             # beta S grows without bound: the scores are shown as where beta = oo is typed, without beta.
             assert trace.rerun is not None
             hard = trace.rerun(exact=True, beta="oo").steps
@@ -261,8 +265,8 @@ class Trace(Renderable):
                 for path, step in steps.items()
             }
         steps = {path: at_limit(value) for path, value in steps.items()}
-        title = with_infinity(f"limit as {symbol} -> {to}")
-        return replace(trace, steps=steps, title=title, limited=(symbol, str(to)))
+        title = with_infinity(f"limit as {name} -> {to}")
+        return replace(trace, steps=steps, title=title, limited=(name, str(to)))
 
     # --- showing it -----------------------------------------------------------------------------
 

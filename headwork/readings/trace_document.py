@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,17 +36,10 @@ def trace_document(trace: "Trace") -> Document:
 def trace_values(trace: "Trace") -> Values:
     """The inputs and steps, with the arithmetic of each cell on demand."""
 
-    def arithmetic(path: str, index: CellIndex) -> Arithmetic:
-        cell = trace.cell(path, *index)
-        names = "" if cell.in_names in (cell.in_numbers, cell.exact) else f"{cell.name} = {cell.in_names}"
-        same = (v.path for v in trace.inputs.values() if v.raw.array is trace[path].raw.array)
-        alias = next((((name, index),) for name in same if name != path), ())
-        return Arithmetic(str(cell), names, cell.sources or alias)
-
     trained = [name for name, v in trace.inputs.items() if getattr(v.card, "trainable", False)]
     later = {name: trace.inputs[name] for name in trained if len(trace.inputs) > MAX_INPUTS_TOGETHER}
-    first = [document_value(v, trace.digits) for name, v in trace.inputs.items() if name not in later]
-    groups = {"Inputs": first}
+    input_values = [document_value(v, trace.digits) for name, v in trace.inputs.items() if name not in later]
+    groups = {"Inputs": input_values}
     for title, path in zip(group_titles(list(trace.steps)), trace.steps, strict=True):
         values = groups.setdefault(title, [])
         cell = trace.cell(path, *(0 for _ in trace[path].shape)) if later else None
@@ -53,14 +47,23 @@ def trace_values(trace: "Trace") -> Values:
             if name in later:  # beside the first step that uses it
                 values.append(replace(document_value(later.pop(name), trace.digits), shown_with_step=True))
         values.append(document_value(trace[path], trace.digits))
-    first += [document_value(value, trace.digits) for value in later.values()]
+    input_values += [document_value(value, trace.digits) for value in later.values()]
     return Values(
         tuple((title, tuple(values)) for title, values in groups.items()),
         trace.option_texts(),
         trace.title,
         tuple(trace.warnings),
-        arithmetic,
+        partial(cell_arithmetic, trace),
     )
+
+
+def cell_arithmetic(trace: "Trace", path: str, index: CellIndex) -> Arithmetic:
+    """How a cell comes about; one of an input as it stands is that input's."""
+    cell = trace.cell(path, *index)
+    names = "" if cell.in_names in (cell.in_numbers, cell.exact) else f"{cell.name} = {cell.in_names}"
+    same = (v.path for v in trace.inputs.values() if v.raw.array is trace[path].raw.array)
+    alias = next((((name, index),) for name in same if name != path), ())
+    return Arithmetic(str(cell), names, cell.sources or alias)
 
 
 def group_titles(paths: Sequence[str]) -> list[str]:
@@ -88,7 +91,7 @@ def group_titles(paths: Sequence[str]) -> list[str]:
 
 def document_value(value: "TraceValue", digits: int = 4) -> Value:
     """An input or step as a document shows it."""
-    card = (value.path, value.symbol, value.values, value.exact, value.formula, value.axes, digits)
+    card = (value.path, value.symbol, value.values, value.exact_values, value.formula, value.axes, digits)
     return Value(*card, abbreviations=value.abbreviations)
 
 
@@ -116,15 +119,13 @@ def _entry(value: "TraceValue") -> dict[str, Any]:
     if value.formula:
         entry["formula"] = value.formula
     entry |= {"axes": list(value.axes), "shape": list(value.shape), "values": plain(value.values.tolist())}
-    if (exact := value.exact) is not None:
+    if (exact := value.exact_values) is not None:
         entry["exact"] = map_cells(_without_names, exact).tolist()
         if None in np.ravel(entry["exact"]):
             entry["exact_by_name"] = exact_texts(exact).tolist()
     if value.abbreviations:
         definitions = np.array([name.definition for name in value.abbreviations], object)
-        entry["names"] = dict(
-            zip(map(str, value.abbreviations), exact_texts(definitions).tolist(), strict=True)
-        )
+        entry["names"] = dict(zip(map(str, value.abbreviations), exact_texts(definitions), strict=True))
     return entry
 
 

@@ -12,10 +12,10 @@ WORDS = load_package_toml(__file__, "warnings.toml")
 SATURATED = 30.0  # a gap of scores at which the smaller weight is lost beside the larger
 
 
-def trace_warnings(trace: Trace, *, columns: bool) -> list[str]:
+def trace_warnings(trace: Trace, *, tokens_as_columns: bool) -> list[str]:
     """Warnings for one trace, in the order in which its steps come."""
     checks = (_symmetric, _constant_tokens, _causal, _hidden_rows, _saturated, _sums)
-    warnings = [*_columns(trace, columns), *(warning for check in checks for warning in check(trace))]
+    warnings = [*_columns(trace, tokens_as_columns), *(w for check in checks for w in check(trace))]
     return list(dict.fromkeys(warnings))
 
 
@@ -29,8 +29,8 @@ def _numbers(trace: Trace, name: str) -> Iterator[tuple[str, Any]]:
                 yield path, np.transpose(values, inverse)
 
 
-def _columns(trace: Trace, columns: bool) -> Iterator[str]:
-    if columns and "scores" in trace.steps and "query" in {**trace.inputs, **trace.steps}:
+def _columns(trace: Trace, tokens_as_columns: bool) -> Iterator[str]:
+    if tokens_as_columns and "scores" in trace.steps and "query" in {**trace.inputs, **trace.steps}:
         width, count = trace["query"].shape[-2:]
         yield WORDS["columns"].format(count=count, width=width)
 

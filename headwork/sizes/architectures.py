@@ -15,7 +15,7 @@ from math import prod
 from typing import Any, get_type_hints
 
 from headwork.errors import TooLarge
-from headwork.mechanisms import parameters as trees
+from headwork.mechanisms import parameters as params
 from headwork.mechanisms.attention import check_heads
 from headwork.mechanisms.configs import known_fields
 from headwork.mechanisms.definitions import DEFINITIONS, Definition, find_definition
@@ -52,13 +52,15 @@ def input_shapes(
     definition: Definition, config: Any, *, tokens: int = 128, batch: int = 1
 ) -> dict[str, Shape]:
     """The shapes of the inputs that a model requires."""
-    image, required = getattr(config, "image_size", 0), inspect.signature(definition.function).parameters
-    sizes = {"batch": batch, "token": tokens, "key": tokens, "height": image, "width": image or config.width}
+    check_sizes(definition.slug, tokens=tokens, batch=batch)
+    signature_parameters = inspect.signature(definition.function).parameters
+    side = getattr(config, "image_size", 0)
+    sizes = {"batch": batch, "token": tokens, "key": tokens, "height": side, "width": side or config.width}
     sizes["channel"] = getattr(config, "channels", 0)
     return {
         card.name: tuple(sizes[word] for word in card.axes.split())
         for card in definition.inputs
-        if required[card.name].default is inspect.Parameter.empty
+        if signature_parameters[card.name].default is inspect.Parameter.empty
     }
 
 
@@ -67,19 +69,21 @@ def model_rows(
 ) -> list[Row]:
     """One row for each part of a model, as it runs; parameters that no step uses come first."""
     template = definition.specs(config) if template is None else template
-    leaves, paths = trees.flatten_tree(template), trees.parameter_paths(template)
+    leaves, paths = params.flatten_tree(template), params.parameter_paths(template)
     shapes_of_part: dict[str, dict[str, Shape]] = {}
     for name, leaf in leaves.items():
-        scope, _, own = paths[name].rpartition("/")
+        scope, _, parameter_name = paths[name].rpartition("/")
         if leaf.trainable:
-            shapes_of_part.setdefault(scope or own, {})[own] = leaf.shape
-    rows = {part: _part_row(part, own) for part, own in shapes_of_part.items()}
+            shapes_of_part.setdefault(scope or parameter_name, {})[parameter_name] = leaf.shape
+    rows = {part: _part_row(part, own_shapes) for part, own_shapes in shapes_of_part.items()}
     work, current, steps = OperationCount(), "", definition.steps(config)
     counted_rows: dict[str, Row] = {}
 
     def note(path: str, value: Any, /) -> Any:
         nonlocal current
-        inside = [p for p in rows if path.startswith(f"{p}/") or f"/{path}".endswith(f"/{p}")]
+        names = path.split("/")
+        ends = ["/".join(part) for i in range(len(names)) for part in (names[:i], names[i:])]
+        inside = [part for part in ends if part in rows]
         if path == "scores":
             inside = ["head" if "head" in rows else path]
         part = current = max(inside, key=len) if inside else current or path
@@ -92,16 +96,16 @@ def model_rows(
         return value
 
     values = {name: ShapeTensor(s, work) if isinstance(s, tuple) else s for name, s in shapes.items()}
-    tree = trees.map_tree(lambda name, leaf: ShapeTensor(leaf.shape, work), template)
+    tree = params.map_tree(lambda name, leaf: ShapeTensor(leaf.shape, work), template)
     with size_limit(definition.slug):
         definition.function(tree, config, **values, kernels=PLAIN.with_note(note))
     return [*(row for part, row in rows.items() if part not in counted_rows), *counted_rows.values()]
 
 
-def _part_row(part: str, own: Mapping[str, Shape]) -> Row:
-    biases = sum(prod(shape) for name, shape in own.items() if BIASES.fullmatch(name))
-    shape = next(iter(own.values())) if len(own) == 1 else None
-    weights = sum(map(prod, own.values())) - biases
+def _part_row(part: str, own_shapes: Mapping[str, Shape]) -> Row:
+    biases = sum(prod(shape) for name, shape in own_shapes.items() if BIASES.fullmatch(name))
+    shape = next(iter(own_shapes.values())) if len(own_shapes) == 1 else None
+    weights = sum(map(prod, own_shapes.values())) - biases
     return Row(name=part, shape=shape, weights=weights, biases=biases, multiply_adds=0)
 
 
@@ -187,13 +191,13 @@ def vit(
     check_sizes("vit", **sizes, depth=depth, classes=classes, channels=channels)
     check_heads("vit", width, heads)
     down, across = patch_grid(image, patch, "vit")
-    tokens, height_width = down * across + class_token, height_and_width("vit", "image", image)
+    tokens, height_width = down * across + class_token, height_and_width("vit", image)
     model: dict[str, Any] = {**sizes, "depth": 1}
     model |= {"pooling": "class token" if class_token else "mean", "image_size": patch, "patch_size": patch}
     definition = DEFINITIONS["VisionTransformer"]
     config = definition.config_class(**model, channels=channels, classes=classes)
     # The config knows square images only; any grid of patches needs as many positions as it has.
-    positions = trees.TableParameters(trees.Spec((tokens, width)))
+    positions = params.TableParameters(params.Spec((tokens, width)))
     template = replace(definition.specs(config), positions=positions)
     counted = model_rows(definition, config, {"images": (channels, *height_width)}, template)
     rows = _repeated(counted, depth)

@@ -65,8 +65,8 @@ def shapes_of(
         if entry.name in without or (optional and not entry.trainable and entry.name not in sizes):
             continue
         # A kernel of a grouped convolution reads only the channels of its group.
-        own = {**sizes, "channel": sizes["group_channel"]} if "group_channel" in sizes else sizes
-        shape = tuple((own if entry.trainable else sizes)[word] for word in entry.axes.split())
+        parameter_sizes = {**sizes, "channel": sizes["group_channel"]} if "group_channel" in sizes else sizes
+        shape = tuple((parameter_sizes if entry.trainable else sizes)[word] for word in entry.axes.split())
         shapes[entry.name] = shape if entry.trainable or batch is None else (batch, *shape)
     return shapes
 
@@ -77,14 +77,14 @@ def count_rows(
     *,
     without: Sequence[str] = (),
     batch: int | None = None,
-    columns: bool = False,
+    tokens_as_columns: bool = False,
     **options: Any,
 ) -> list[Row]:
     """One row per input, then one per step, of a mechanism at these sizes.
 
     ``sizes`` has a number for each axis word of the inputs' cards; an input that is neither trained nor
     needed takes part when ``sizes`` names it (``memory=1``). ``without`` leaves inputs out, ``batch`` puts an
-    axis before the others, ``columns`` writes formulas for tokens as columns.
+    axis before the others, ``tokens_as_columns`` writes formulas for tokens as columns.
 
     >>> rows = count_rows("feed-forward", {"token": 5, "width": 4, "hidden": 16})
     >>> [(row.name, row.shape, row.multiply_adds) for row in rows if row.multiply_adds]
@@ -101,7 +101,7 @@ def count_rows(
     def note(path: str, value: Any, /) -> Any:
         step = mechanism.step(path)
         axes = axis_words(step.axes, value.shape)
-        formula = formula_for(step, columns=columns, convention=applied, missing=missing)
+        formula = formula_for(step, tokens_as_columns=tokens_as_columns, convention=applied, missing=missing)
         rows.append(Row(name=path, shape=value.shape, axes=axes, formula=formula, **work.pop_counts()))
         return value
 
@@ -120,7 +120,9 @@ def size_limit(slug: str) -> Iterator[None]:
     except ValueError as error:
         if "too large" not in str(error) and "too big" not in str(error):
             raise
-        raise TooLarge(words("growth/errors/too_large", name=slug)) from None
+        raise TooLarge(
+            f"{slug}: shapes of more than 2^63 entries are not counted. Take smaller sizes."
+        ) from None
 
 
 def _input_row(entry: Input, shape: tuple[int, ...]) -> Row:
@@ -136,8 +138,8 @@ def _input_row(entry: Input, shape: tuple[int, ...]) -> Row:
 
 def axis_words(axes: str, shape: Sequence[int]) -> str:
     """The axis words of a shape, with the leading batch that cards leave out."""
-    own = axes.split()[-len(shape) :] if shape else []
-    return " ".join(["batch"] * (len(shape) - len(own)) + own)
+    card_words = axes.split()[-len(shape) :] if shape else []
+    return " ".join(["batch"] * (len(shape) - len(card_words)) + card_words)
 
 
 # Four values of a size fix a cubic; pooling has k to the fourth. Pairs need an even width; padding keeps the
@@ -183,11 +185,14 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
     check_sizes("growth", heads=heads, hidden=hidden)
     if not _countable(chosen):
         raise InputError(
-            words("growth/errors/sizes", name=chosen.slug, known=", ".join(countable_mechanisms()))
+            f"growth: {chosen.slug} has sizes that cannot be varied independently. "
+            f"Known: {', '.join(countable_mechanisms())}."
         )
     names = _sizes_of(chosen)
     if depthwise and "groups" not in chosen.options:
-        raise InputError(words("growth/errors/groups", name=chosen.slug))
+        raise InputError(
+            f"growth: {chosen.slug} has no groups. Only convolution-1d and convolution-2d can be depthwise."
+        )
 
     @cache
     def counts(values: tuple[int, ...]) -> dict[str, tuple[int, int]]:
@@ -198,8 +203,8 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
     steps = counts(tuple(values[0] for values in nodes.values()))
 
     def polynomial_of(step: str, column: int) -> Polynomial:
-        def count(at: Mapping[str, int]) -> int:
-            return counts(tuple(at[name] for name in names))[step][column]
+        def count(letter_sizes: Mapping[str, int]) -> int:
+            return counts(tuple(letter_sizes[name] for name in names))[step][column]
 
         polynomial = interpolate(count, nodes)
         for check in CHECKS:
@@ -230,22 +235,22 @@ def _sizes_of(mechanism: Mechanism) -> list[str]:
 
 
 def _counts(
-    mechanism: Mechanism, at: Mapping[str, int], heads: int, hidden: int, depthwise: bool
+    mechanism: Mechanism, letter_sizes: Mapping[str, int], heads: int, hidden: int, depthwise: bool
 ) -> dict[str, tuple[int, int]]:
     """Multiply-adds and other operations of each step's card; the steps of a recurrence are one."""
-    sizes = {word: at[size] for word, size in SIZE_OF.items() if size in at}
-    sizes["hidden"] = hidden * at.get("d", 1)
-    if "s" in at:
-        sizes["width"] = at["s"]
+    sizes = {word: letter_sizes[size] for word, size in SIZE_OF.items() if size in letter_sizes}
+    sizes["hidden"] = hidden * letter_sizes.get("d", 1)
+    if "s" in letter_sizes:
+        sizes["width"] = letter_sizes["s"]
     if mechanism.slug.startswith("recurrence"):
-        sizes["output"] = at["d"]
+        sizes["output"] = letter_sizes["d"]
     options: dict[str, Any] = {"heads": heads} if "heads" in mechanism.options else {}
     if "padding" in mechanism.options:
-        options["padding"] = at["k"] // 2
+        options["padding"] = letter_sizes["k"] // 2
     if "size" in mechanism.options:
-        options |= {"size": at["k"], "stride": 1}
+        options |= {"size": letter_sizes["k"], "stride": 1}
     if depthwise:
-        options["groups"] = at["d"]
+        options["groups"] = letter_sizes["d"]
         sizes["group_channel"] = 1
     totals: dict[str, tuple[int, int]] = {}
     for row in count_rows(mechanism.slug, sizes, **options):

@@ -30,12 +30,12 @@ def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0, where
     return output_length(where, size, kernel, stride, padding)
 
 
-def height_and_width(where: str, name: str, size: Size) -> tuple[int, int]:
+def height_and_width(where: str, size: Size) -> tuple[int, int]:
     """Height and width, from one number for a square or from both."""
     both = (size, size) if isinstance(size, int) else tuple(size)
     if len(both) != 2:
-        raise InputError(f"{where}: {name} has {len(both)} sizes. Give one for a square, or height x width.")
-    check_sizes(where, **{f"{name}_height": both[0], f"{name}_width": both[1]})
+        raise InputError(f"{where}: image has {len(both)} sizes. Give one for a square, or height x width.")
+    check_sizes(where, image_height=both[0], image_width=both[1])
     return both
 
 
@@ -45,17 +45,20 @@ def patch_grid(image: Size, patch: int, where: str = "patches") -> tuple[int, in
     >>> patch_grid(224, 16)
     (14, 14)
     """
-    height, width = height_and_width(where, "image", image)
+    height, width = height_and_width(where, image)
     check_sizes(where, patch=patch)
     down, across = height // patch, width // patch
     if height % patch or width % patch:
-        rest, cropped = (height % patch, width % patch), (down * patch, across * patch)
-        padded = [-(-side // patch) * patch for side in (height, width)]
+        padded = " x ".join(str(-(-side // patch) * patch) for side in (height, width))
         shared = [p for p in range(1, min(height, width, 4096) + 1) if height % p == width % p == 0]
         nearest = sorted(sorted(shared, key=lambda p: abs(p - patch))[:3])
-        crop = words("patches/crop", cropped=cropped) if all(cropped) else ""
-        values = {"height": height, "width": width, "patch": patch, "rest": rest, "padded": padded}
-        raise InputError(words("patches/rest", where=where, crop=crop, nearest=str(nearest)[1:-1], **values))
+        crop = f"crop it to {down * patch} x {across * patch}, " if down and across else ""
+        raise InputError(
+            f"{where}: an image of {height} x {width} (height, width) cannot be cut into squares of {patch}: "
+            f"{height % patch} rows and {width % patch} columns are left over. "
+            f"Either {crop}pad it to {padded}, "
+            f"or choose a patch size that divides both, such as {str(nearest)[1:-1]}."
+        )
     return down, across
 
 
@@ -68,7 +71,7 @@ def patches(image: Size, patch: int, *, channels: int = 3, class_token: bool = T
     """
     check_sizes("patches", channels=channels)
     down, across = patch_grid(image, patch)
-    height, width = height_and_width("patches", "image", image)
+    height, width = height_and_width("patches", image)
     rows = count_rows("patches", {"channel": channels, "height": height, "width": width}, size=patch)
     count, features = rows[-1].shape or ()
     return Ledger(
@@ -177,11 +180,10 @@ def _symbolic_convolution(
     'W'
     """
     if not isinstance(inputs, SizeOrLetter) or not isinstance(kernel, SizeOrLetter):
-        raise InputError(words("convolution/errors/letters"))
-    check_sizes(
-        "convolution", **{n: v for n, v in (("kernel", kernel), ("stride", stride)) if isinstance(v, int)}
-    )
-    check_sizes("convolution", 0, **({"padding": padding} if isinstance(padding, int) else {}))
+        raise InputError("convolution: in letters every axis is alike: give one size of input and kernel.")
+    for name, least, value in (("kernel", 1, kernel), ("stride", 1, stride), ("padding", 0, padding)):
+        if isinstance(value, int):
+            check_sizes("convolution", least, **{name: value})
     span = _span_formula(inputs, kernel, padding)
     size = formula = _span_formula(inputs, kernel, padding, 1)
     if stride != 1:
@@ -224,7 +226,11 @@ def _channels_and_lengths(inputs: Size, channels: int | None) -> tuple[int, tupl
     if len(lengths) in AXES:
         return 1 if channels is None else channels, lengths
     more = f" and channels {channels} besides" if channels is not None else ""
-    raise InputError(words("convolution/errors/input", count=len(lengths), more=more))
+    raise InputError(
+        f"convolution: the input has {len(lengths)} sizes{more}. Give the length of a signal (9), "
+        "height x width (28x28), or channels x height x width (3x256x256); "
+        "give the channels of a signal separately."
+    )
 
 
 AXES: dict[int, tuple[str, ...]] = {1: ("position",), 2: ("height", "width")}
@@ -233,7 +239,10 @@ TAPS: dict[int, tuple[str, ...]] = {1: ("tap",), 2: ("kernel_height", "kernel_wi
 
 def _check(lengths: tuple[int, ...], kernels: tuple[int, ...], padding: int, **counts: int) -> None:
     if len(kernels) != len(lengths):
-        raise InputError(words("convolution/errors/kernel", kernel=len(kernels), inputs=len(lengths)))
+        raise InputError(
+            f"convolution: the kernel has {len(kernels)} sizes, the input {len(lengths)}. "
+            "Give one for all axes, or one for each."
+        )
     for axis, length, k in zip(AXES[len(lengths)], lengths, kernels, strict=True):
         kernel = f"kernel_along_the_{axis}" if len(lengths) > 1 else "kernel"
         check_sizes("convolution", **{axis: length, kernel: k})
@@ -242,8 +251,11 @@ def _check(lengths: tuple[int, ...], kernels: tuple[int, ...], padding: int, **c
     groups = counts["groups"]
     for name in ("channels", "filters"):
         if remainder := counts[name] % groups:
-            several = {"name": name, "count": counts[name], "remainder": remainder}
-            raise InputError(words("convolution/errors/groups", **several, **counts))
+            raise InputError(
+                f"convolution: {groups} groups do not divide {counts[name]} {name} (remainder {remainder}). "
+                "Choose a number of groups that divides both channels "
+                f"({counts['channels']}) and filters ({counts['filters']})."
+            )
     if groups > MAX_GROUPS:
         raise TooLarge(f"convolution: {groups:,} groups; at most {MAX_GROUPS:,} are counted.")
 
@@ -291,7 +303,9 @@ def attention_ledger(
         check_sizes("attention", heads=heads)
         check_heads("attention", width, heads)
     elif biases:
-        raise InputError(words("attention/errors/biases"))
+        raise InputError(
+            "attention: plain attention has no biases. Give the number of heads (1 will do) to count them."
+        )
     check_known("tokens_as", tokens_as, ("rows", "columns"))
     sizes = {"token": tokens, "key": memory or tokens}
     sizes |= dict.fromkeys(("width", "key_width", "value_width", "joined_width"), width)
@@ -301,13 +315,13 @@ def attention_ledger(
     else:
         slug, options = "multi-head-attention", {"heads": heads, "without": () if biases else BIASES}
         sizes |= {} if memory is None else {"memory": 1}
-    columns = tokens_as == "columns"
-    counted = count_rows(slug, sizes, batch=batch, columns=columns, **options)
-    rows = [_describe(row, columns) for row in counted]
-    notes = {"biases": biases, "no_biases": heads is not None and not biases, "columns": columns}
+    tokens_as_columns = tokens_as == "columns"
+    counted = count_rows(slug, sizes, batch=batch, tokens_as_columns=tokens_as_columns, **options)
+    rows = [_describe(row, tokens_as_columns) for row in counted]
+    notes = {"biases": biases, "no_biases": heads is not None and not biases, "columns": tokens_as_columns}
     about = f", {heads} heads of {width // heads}" if heads else ""
     about += f" attending to {memory}" if memory else ""
-    about += ", tokens as columns" if columns else ""
+    about += ", tokens as columns" if tokens_as_columns else ""
     return Ledger(
         title=f"{slug}: {tokens} tokens of width {width}{about}",
         rows=tuple(rows),
@@ -316,15 +330,15 @@ def attention_ledger(
             "parameters": sum_rows("total", rows).parameters or 0,
         },
         notes=tuple(words(f"attention/notes/{name}") for name, applies in notes.items() if applies),
-        warnings=(words("attention/warning", features=[width] * 2, tokens=[tokens] * 2),) if columns else (),
+        warnings=(words("attention/warning", features=[width] * 2, tokens=[tokens] * 2),) * tokens_as_columns,
         summed=True,
     )
 
 
-def _describe(row: Row, columns: bool) -> Row:
+def _describe(row: Row, tokens_as_columns: bool) -> Row:
     """A row with its description, in the layout asked for: with tokens as columns the token axis is last."""
     row = replace(row, about=words("attention/about").get(row.name, ""))
-    if not columns or row.shape is None or row.parameters is not None:
+    if not tokens_as_columns or row.shape is None or row.parameters is not None:
         return row
     axes, shape = row.axes.split(), row.shape
     # One column per query: in scores and weights the keys run down.

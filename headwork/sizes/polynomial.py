@@ -26,31 +26,31 @@ class Polynomial:
     ('2 n^2 d + 4 n d^2', 'n^2 d + n d^2', 960)
     """
 
-    sizes: tuple[str, ...]
+    variables: tuple[str, ...]
     terms: Mapping[tuple[int, ...], Fraction | int]
 
-    def __call__(self, **at: int) -> Fraction | int:
-        sizes = [at[size] for size in self.sizes]
-        total = sum(c * prod(map(pow, sizes, powers)) for powers, c in self.terms.items())
+    def __call__(self, **sizes: int) -> Fraction | int:
+        values = [sizes[size] for size in self.variables]
+        total = sum(c * prod(map(pow, values, powers)) for powers, c in self.terms.items())
         return int(total) if total == int(total) else total
 
     def __add__(self, other: "Polynomial | int") -> "Polynomial":
-        more = other.terms if isinstance(other, Polynomial) else {(0,) * len(self.sizes): other}
+        more = other.terms if isinstance(other, Polynomial) else {(0,) * len(self.variables): other}
         both = {p: self.terms.get(p, 0) + more.get(p, 0) for p in (*self.terms, *more)}
-        return Polynomial(self.sizes, {p: c for p, c in both.items() if c})
+        return Polynomial(self.variables, {p: c for p, c in both.items() if c})
 
     __radd__ = __add__
 
     def __mul__(self, factor: int) -> "Polynomial":
-        return Polynomial(self.sizes, {p: c * factor for p, c in self.terms.items() if c * factor})
+        return Polynomial(self.variables, {p: c * factor for p, c in self.terms.items() if c * factor})
 
     __rmul__ = __mul__
 
     def __str__(self) -> str:
         text = ""
-        for powers, c in self._sorted():
+        for powers, c in sorted(self.terms.items(), key=lambda t: (-sum(t[0]), tuple(-e for e in t[0]))):
             sign = ("" if c > 0 else "-") if not text else (" + " if c > 0 else " - ")
-            factors = [s if e == 1 else f"{s}^{e}" for s, e in zip(self.sizes, powers, strict=True) if e]
+            factors = [s if e == 1 else f"{s}^{e}" for s, e in zip(self.variables, powers, strict=True) if e]
             lead = [] if abs(c) == 1 and factors else [str(abs(c))]
             text += sign + " ".join(lead + factors)
         return text or "0"
@@ -66,7 +66,7 @@ class Polynomial:
     def order(self) -> str:
         """What it grows like: the terms that no other term outgrows, without their coefficients."""
         top = [p for p in self.terms if not any(p != q and all(map(int.__le__, p, q)) for q in self.terms)]
-        return str(Polynomial(self.sizes, dict.fromkeys(top, 1)))
+        return str(Polynomial(self.variables, dict.fromkeys(top, 1)))
 
     def coefficient(self, **powers: int) -> Fraction | int:
         """The coefficient of one term.
@@ -74,10 +74,7 @@ class Polynomial:
         >>> Polynomial(("n", "d"), {(1, 2): 4}).coefficient(n=1, d=2)
         4
         """
-        return self.terms.get(tuple(powers.get(s, 0) for s in self.sizes), 0)
-
-    def _sorted(self) -> list[tuple[tuple[int, ...], Fraction | int]]:
-        return sorted(self.terms.items(), key=lambda term: (-sum(term[0]), tuple(-e for e in term[0])))
+        return self.terms.get(tuple(powers.get(s, 0) for s in self.variables), 0)
 
 
 def interpolate(count: Callable[[Mapping[str, int]], int], nodes: Mapping[str, Sequence[int]]) -> Polynomial:
@@ -86,28 +83,28 @@ def interpolate(count: Callable[[Mapping[str, int]], int], nodes: Mapping[str, S
     >>> str(interpolate(lambda at: 2 * at["n"] ** 2 + 1, {"n": (1, 2, 3)}))
     '2 n^2 + 1'
     """
-    sizes = tuple(nodes)
-    counts = [Fraction(count(dict(zip(sizes, at, strict=True)))) for at in product(*nodes.values())]
-    values = np.array(counts, object).reshape([len(nodes[size]) for size in sizes])
+    variables = tuple(nodes)
+    counts = [Fraction(count(dict(zip(variables, at, strict=True)))) for at in product(*nodes.values())]
+    values = np.array(counts, object).reshape([len(nodes[size]) for size in variables])
     # One size after another, values at its nodes give way to coefficients of its powers.
-    for axis, size in enumerate(sizes):
+    for axis, size in enumerate(variables):
         values = np.moveaxis(np.tensordot(_lagrange(nodes[size]), values, (0, axis)), 0, axis)
     terms = ((powers, c) for powers, c in np.ndenumerate(values) if c)
-    return Polynomial(sizes, {powers: int(c) if c.denominator == 1 else c for powers, c in terms})
+    return Polynomial(variables, {powers: int(c) if c.denominator == 1 else c for powers, c in terms})
 
 
-def verify(polynomial: Polynomial, count: Callable[[Mapping[str, int]], int], at: Mapping[str, int]) -> None:
+def verify(formula: Polynomial, count: Callable[[Mapping[str, int]], int], sizes: Mapping[str, int]) -> None:
     """Compare with a count at sizes that were not used to find it."""
-    if (counted := count(at)) != (expected := polynomial(**at)):
+    if (counted := count(sizes)) != (expected := formula(**sizes)):
         raise HeadworkError(
-            f"the count at {dict(at)} is {counted:,}, but {polynomial} gives {expected}: no such polynomial."
+            f"the count at {dict(sizes)} is {counted:,}, but {formula} gives {expected}: no such polynomial."
         )
 
 
 def _lagrange(nodes: Sequence[int]) -> Any:
     """For each node a row: the coefficients of the polynomial that is 1 there and 0 at the others."""
     rows = []
-    for point in nodes:
-        others = np.array([Fraction(node) for node in nodes if node != point], object)
-        rows.append(np.poly(others)[::-1] / np.prod(point - others))
+    for sizes in nodes:
+        others = np.array([Fraction(node) for node in nodes if node != sizes], object)
+        rows.append(np.poly(others)[::-1] / np.prod(sizes - others))
     return np.array(rows)

@@ -15,11 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwork import checkpoint_files
+from headwork import model_files
 from headwork.data.fetching import Log
 from headwork.errors import HeadworkError, InputError
 from headwork.files import parse_json, read_bytes, refuse_links
-from headwork.training.schemas import check_metrics, check_schema, words
+from headwork.training.schemas import check_metrics, check_schema
 
 if TYPE_CHECKING:
     import torch
@@ -35,25 +35,25 @@ Files = dict[str, bytes]
 
 def build_checkpoint(state: dict[str, Any], model: Model, optimiser: torch.optim.Optimizer) -> Files:
     """The files of a checkpoint."""
-    from headwork.models.checkpoints import as_safetensors
+    from headwork.models.saving import as_safetensors
 
-    state_of = optimiser.state_dict()["state"].items()
-    moments = {f"{number}.{name}": value for number, entry in state_of for name, value in entry.items()}
+    state_items = optimiser.state_dict()["state"].items()
+    moments = {f"{number}.{name}": value for number, entry in state_items for name, value in entry.items()}
     parameters = as_safetensors(model.state_dict())
     return {
-        STATE: checkpoint_files.to_json_bytes(state),
-        checkpoint_files.PARAMETERS: parameters,
+        STATE: model_files.to_json_bytes(state),
+        model_files.PARAMETERS: parameters,
         OPTIMISER: as_safetensors(moments),
     }
 
 
 def restore_optimiser(files: Files, where: Path, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
     """Restore the moments; returns the rest of the state."""
-    from headwork.models.checkpoints import as_tensors
+    from headwork.models.saving import as_tensors
 
     parameters = [parameter for entry in optimiser.param_groups for parameter in entry["params"]]
     entries: dict[int, dict[str, Tensor]] = {}
-    for name, value in as_tensors(checkpoint_files.read_tensors(files[OPTIMISER], where / OPTIMISER)).items():
+    for name, value in as_tensors(model_files.read_tensors(files[OPTIMISER], where / OPTIMISER)).items():
         number, _, moment = name.partition(".")
         known = number.isdecimal() and int(number) < len(parameters)
         if not known or value.shape not in ((), parameters[int(number)].shape):
@@ -78,7 +78,7 @@ def save(run_folder: Path, step: int, files: Files, *, keep: int) -> Path:
     if target.exists():
         # Written before, by a run that was killed and resumed from an earlier step: the same to the bit.
         return target
-    checkpoint_files.write_folder(target, files)
+    model_files.write_folder(target, files)
     for old in step_folders(run_folder)[:-keep]:
         # Out of sight in one move, so that nobody who reads meets half of it and calls it damaged.
         with suppress(OSError):
@@ -107,7 +107,10 @@ def latest(run_folder: Path, log: Log, *, repair: bool = False) -> tuple[Path, F
             moved = f" It is now {set_aside(newest).name}." if repair else ""
             log(f"! the checkpoint of step {step_of(newest):,} is damaged and not used: {error}{moved}")
     if damaged:
-        raise InputError(words("folder/no_checkpoint", folder=run_folder, count=len(damaged)))
+        raise InputError(
+            f"{run_folder}: none of its {len(damaged)} checkpoints is intact (see above). "
+            "Train again into another folder."
+        )
     return None
 
 
@@ -119,15 +122,13 @@ def unfinished_state(run_folder: Path) -> dict[str, Any] | None:
     return None
 
 
-def _read_verified(folder: Path, only: str = "") -> Files:
+def _read_verified(folder: Path, name: str = "") -> Files:
     refuse_links(folder, folder.parents[1])
-    files = checkpoint_files.read_folder(
-        folder, needed=(STATE, checkpoint_files.PARAMETERS, OPTIMISER), only=only
-    )
+    files = model_files.read_folder(folder, needed=(STATE, model_files.PARAMETERS, OPTIMISER), file_name=name)
     # The manifest lists the others but not itself: it must be exactly what is written.
-    manifest = read_bytes(folder / checkpoint_files.MANIFEST, root=folder)
-    if checkpoint_files.to_json_bytes(parse_json(manifest, folder / checkpoint_files.MANIFEST)) != manifest:
-        raise InputError(f"{folder / checkpoint_files.MANIFEST}: not as it was written.")
+    manifest = read_bytes(folder / model_files.MANIFEST, root=folder)
+    if model_files.to_json_bytes(parse_json(manifest, folder / model_files.MANIFEST)) != manifest:
+        raise InputError(f"{folder / model_files.MANIFEST}: not as it was written.")
     return files
 
 
@@ -144,14 +145,17 @@ def resume_command(run_folder: Path, world_size: int) -> str:
     return f"torchrun {nodes}--nproc-per-node {here} -m headwork resume {run_folder}"
 
 
-def save_error(error: InputError, run_folder: Path, step: int, world_size: int) -> InputError:
+def save_failure(error: InputError, run_folder: Path, step: int, world_size: int) -> InputError:
     """Why a step was not saved, in one line, and what is left."""
     reason = str(error).rpartition(": ")[2].split(". ")[0]
     kept = step_folders(run_folder)
-    last = words("save/last", step=step_of(kept[-1])) if kept else words("save/none")
+    last = "There is none yet"
+    if kept:
+        last = f"The last good checkpoint is step {step_of(kept[-1]):,}, untouched"
     command = resume_command(run_folder, world_size)
     return InputError(
-        words("save/failed", folder=run_folder, step=step, reason=reason, last=last, command=command)
+        f"{run_folder}: step {step:,} cannot be saved: {reason}. "
+        f"{last}. Fix that, then resume with: {command}"
     )
 
 

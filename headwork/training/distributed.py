@@ -16,13 +16,12 @@ from torch import Tensor, nn
 
 from headwork.errors import HeadworkError
 from headwork.training.checkpoints import Files
-from headwork.training.schemas import words
 
 LOST_PEER_WORDS = ("gloo", "Gloo", "NCCL", "Connection")  # words of torch's errors when a peer is gone
 
 
 @dataclass(frozen=True)
-class ProcessGroup:
+class DistributedContext:
     """This process among the others; alone it does nothing."""
 
     rank: int = 0
@@ -80,14 +79,14 @@ class ProcessGroup:
 
 
 @contextmanager
-def process_group() -> Iterator[ProcessGroup]:
+def process_group() -> Iterator[DistributedContext]:
     """The processes that torchrun started, or this one alone."""
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     local = int(os.environ.get("LOCAL_RANK", "0"))
     device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
     restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
     if world_size == 1:
-        yield ProcessGroup(device=device, restarted=restarts > 0)
+        yield DistributedContext(device=device, restarted=restarts > 0)
         return
     distributed: Any = torch.distributed
     store, rank, _ = next(distributed.rendezvous("env://"))
@@ -96,10 +95,12 @@ def process_group() -> Iterator[ProcessGroup]:
     backend = "nccl" if device.type == "cuda" else "gloo"
     distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size)
     try:
-        yield ProcessGroup(rank, world_size, device, restarts > 0)
+        yield DistributedContext(rank, world_size, device, restarts > 0)
     except RuntimeError as error:
         if any(word in str(error) for word in LOST_PEER_WORDS):
-            raise HeadworkError(words("run/lost_peer", rank=rank)) from None
+            raise HeadworkError(
+                f"process {rank}: another process went away. torchrun restarts all, or ends."
+            ) from None
         raise
     finally:
         distributed.destroy_process_group()

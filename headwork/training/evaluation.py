@@ -20,7 +20,7 @@ from headwork.data.fetching import Log
 from headwork.errors import InputError
 from headwork.loading.model import probabilities_of
 from headwork.models import Model
-from headwork.training.distributed import ProcessGroup
+from headwork.training.distributed import DistributedContext
 from headwork.training.examples import Examples
 
 MOST_MISTAKES = 12
@@ -118,12 +118,12 @@ def losses(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Tens
 
 @torch.no_grad()
 def evaluate(
-    model: Model, examples: Examples, batch_size: int = 256, processes: ProcessGroup | None = None
+    model: Model, examples: Examples, batch_size: int = 256, processes: DistributedContext | None = None
 ) -> Evaluation:
     """The model on a part of the data, its batches shared out among the processes."""
     if not len(examples.labels):
         raise InputError("evaluate: this part of the data is empty.")
-    processes = processes or ProcessGroup()
+    processes = processes or DistributedContext()
     model.eval()
     loss, probabilities = 0.0, torch.zeros(len(examples.labels), model.config.classes, dtype=torch.float64)
     for indices in examples.sequential_batches(batch_size)[processes.batch_slice]:

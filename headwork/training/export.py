@@ -21,7 +21,6 @@ from headwork.errors import HeadworkError, InputError
 from headwork.files import write_atomic
 from headwork.models import Model
 from headwork.training.run_folders import DataInfo, check_run_folder, load_data_info, load_model, load_run
-from headwork.training.schemas import words
 
 CHECKED_BATCH_SIZES = (1, 3, 64)
 TOLERANCE = 1e-4
@@ -95,7 +94,9 @@ def export_onnx(
     data = proto.SerializeToString()
     worst = max_difference(model, data, names, max_length, fixed)
     if not worst <= TOLERANCE:
-        raise MismatchError(words("export/mismatch", path=path, worst=worst, most=TOLERANCE))
+        raise MismatchError(
+            f"{path}: not written: its logits differ from the model's by {worst:.1e} (at most {TOLERANCE:g})."
+        )
     write_atomic(path, data)
     return worst
 

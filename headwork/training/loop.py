@@ -25,13 +25,12 @@ from headwork.data.splits import Indices
 from headwork.errors import HeadworkError
 from headwork.models import Model
 from headwork.training import checkpoints
-from headwork.training.distributed import ProcessGroup
+from headwork.training.distributed import DistributedContext
 from headwork.training.evaluation import evaluate, losses
 from headwork.training.optimisers import build_optimiser
 from headwork.training.preparation import PreparedRun
 from headwork.training.progress import Progress
 from headwork.training.recipes import run_to_json
-from headwork.training.schemas import words
 from headwork.training.seeds import DROPOUT_STREAM, derive_seed
 
 METRICS_INTERVAL = 50  # steps between two lines in metrics.jsonl
@@ -64,7 +63,7 @@ class TrainState:
 class Trainer:
     """A run with its model and optimiser: all that a step needs."""
 
-    def __init__(self, prepared: PreparedRun, model: Model, processes: ProcessGroup, log: Log) -> None:
+    def __init__(self, prepared: PreparedRun, model: Model, processes: DistributedContext, log: Log) -> None:
         self.run, self.prepared, self.processes, self.log = prepared.run, prepared, processes, log
         self.model = model.to(processes.device)
         self.optimiser = build_optimiser(self.model, self.run)
@@ -121,9 +120,12 @@ class Trainer:
     def _diverged(self, loss: float, norm: float, indices: Indices, step: int) -> None:
         epoch, number = divmod(step, self.steps_per_epoch)
         examples = " ".join(map(str, indices[:8])) + (" ..." if len(indices) > 8 else "")
-        where = {"step": step, "batch": number, "epoch": epoch + 1, "examples": examples}
-        rate = self.run.learning_rate
-        raise DivergedError(words("run/diverged", loss=loss, norm=norm, rate=rate, **where))
+        raise DivergedError(
+            f"the loss is {loss:g} and the gradient's norm {norm:g} at step {step:,}: "
+            f"batch {number} of epoch {epoch + 1}, training examples {examples}. "
+            "That step changed nothing. Look at those examples, "
+            f"or train again, into another --out, with learning_rate below {self.run.learning_rate:g}."
+        )
 
     def save(self, folder: Path, state: TrainState) -> None:
         """Write the checkpoint of a step into the folder of the run."""

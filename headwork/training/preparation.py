@@ -17,14 +17,15 @@ from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit
 from headwork.data.fetching import Log, fetch
 from headwork.data.tokens import Tokenizer, parse_tokenizer, read_tokenizer, train_tokenizer
 from headwork.errors import InputError, unknown_name
+from headwork.loading.model import check_steps
 from headwork.mechanisms.configs import TextClassifierConfig, VisionTransformerConfig
+from headwork.mechanisms.definitions import classifier_definition
 from headwork.models import Model, TextClassifier, TextEncoder, VisionTransformer
 from headwork.models.model import build_classifier
 from headwork.training import initialisation
 from headwork.training.examples import Examples, ImageExamples, TextExamples
 from headwork.training.recipes import RunConfig, TextRunConfig, VisionRunConfig
 from headwork.training.run_folders import DataInfo, load_data
-from headwork.training.schemas import words
 from headwork.training.seeds import INITIALISATION_STREAM, derive_seed
 
 Data = Images | Texts
@@ -90,9 +91,13 @@ def _absolute_path(name: str) -> str:
 def _prepare_images(run: VisionRunConfig, data: Images, log: Log) -> PreparedRun:
     height, width = data.size
     if height != width:
-        raise InputError(words("prepare/not_square", name=data.name, height=height, width=width))
+        raise InputError(
+            f"{data.name}: images of {height} x {width} (height, width). The models take square ones: "
+            "scale the images of a folder with --set image_size=32, or crop those of an .npz to squares."
+        )
     info = _data_info(data, channels=data.channels, size=height, mean=data.mean, std=data.std)
     config = replace(run.model, image_size=height, channels=data.channels, classes=len(data.classes))
+    check_steps(classifier_definition(config), config, data.name)
     run = replace(run, model=config)
     reason = (
         initialisation.convolution_unsupported_reason(config)
@@ -148,16 +153,18 @@ def _load_encoder(run: TextRunConfig, log: Log) -> tuple[TextEncoder, Path]:
     """The pretrained encoder that a run names: a known one, or a folder of the transformers library."""
     from headwork.models.pretrained import from_transformers
 
-    known = [name for name, entry in CATALOG.items() if entry.kind == "encoder"]
+    encoder_names = [name for name, entry in CATALOG.items() if entry.kind == "encoder"]
     folder = Path(run.encoder)
-    if run.encoder in known:
+    if run.encoder in encoder_names:
         folder = fetch(run.encoder, log=log)
     elif not folder.is_dir():
-        raise unknown_name("encoder (and no such folder)", run.encoder, known)
+        raise unknown_name("encoder (and no such folder)", run.encoder, encoder_names)
     encoder = from_transformers(folder)
     if not isinstance(encoder, TextEncoder):
-        raise InputError(words("prepare/encoder", name=run.encoder, kind=type(encoder).__name__))
+        raise InputError(
+            f"--encoder {run.encoder}: a {type(encoder).__name__}. Expected an encoder of texts."
+        )
     most = encoder.config.max_length
     if run.max_length > most:
-        raise InputError(words("prepare/length", length=run.max_length, most=most))
+        raise InputError(f"max_length {run.max_length}: the encoder has positions for {most} tokens only.")
     return encoder, folder

@@ -14,11 +14,10 @@ from headwork.documents import Code, Document
 from headwork.errors import InputError, unknown_name
 from headwork.files import load_package_toml, parse_json
 from headwork.mechanisms import configs
-from headwork.mechanisms.configs import VisionTransformerConfig, bounded, current_names, known_fields
+from headwork.mechanisms.configs import VisionTransformerConfig, bounded, known_fields, with_current_names
 from headwork.mechanisms.definitions import classifier_config, classifier_configs
 from headwork.mechanisms.images import CELL_KINDS
 from headwork.numbers.options import read_option
-from headwork.training.schemas import words
 
 FORMAT = "headwork run 1"
 ImageModel = VisionTransformerConfig | configs.ConvolutionalConfig | configs.RecurrentConfig
@@ -41,7 +40,7 @@ class Augmentation:
 
 
 RECIPES = load_package_toml(__file__, "recipes.toml")
-NOT_SETTABLE: dict[str, str] = words("not_settable")  # fields that --set does not set, and why
+NOT_SETTABLE: dict[str, str] = RECIPES["not_settable"]
 # What a pretrained encoder leaves open.
 SETTABLE_WITH_ENCODER = {"model.dropout", "model.pooling", "model.backend"}
 
@@ -84,7 +83,9 @@ class RunConfig(metaclass=configs.ConfigMeta):
         model = getattr(self, "model", None)
         of_blocks = getattr(model, "encoder", "transformer") == "transformer"
         if self.optimiser == "muon" and not (isinstance(model, configs.TransformerConfig) and of_blocks):
-            raise InputError(words("recipe/muon"))
+            raise InputError(
+                "run: optimiser is muon, which is for the blocks of a transformer. Take optimiser=adamw."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +107,10 @@ class VisionRunConfig(RunConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.initialisation == "convolution" and not isinstance(self.model, VisionTransformerConfig):
-            raise InputError(words("recipe/convolution"))
+            raise InputError(
+                "run: initialisation is convolution, but only a vision transformer has heads. "
+                "Take initialisation=random."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +130,7 @@ class TextRunConfig(RunConfig):
         if self.columns is not None and (
             not isinstance(self.columns, tuple) or [type(name) for name in self.columns] != [str, str]
         ):
-            raise InputError(words("recipe/columns", columns=self.columns))
+            raise InputError(f"run: columns is {self.columns!r}. Expected two names, of text and label.")
 
 
 def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: Any) -> VisionRunConfig:
@@ -138,14 +142,14 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
     """
     entry = get_entry(data)
     data = entry.name if entry else data
-    known = RECIPES["digits" if data == "digits" else "images"]
-    recipe: dict[str, Any] = {**known["run"], **known.get(f"{model}-run", {})}
+    defaults = RECIPES["digits" if data == "digits" else "images"]
+    recipe: dict[str, Any] = {**defaults["run"], **defaults.get(f"{model}-run", {})}
     if "augmentation" in recipe:
         recipe["augmentation"] = Augmentation(**recipe["augmentation"])
     if model == "transformer" and data in ("digits", "fashion-mnist"):
         recipe["initialisation"] = "convolution"
-    recipe["model"] = classifier_config("vision", model, **{**known["model"], **known.get(model, {})})
-    return VisionRunConfig(**{**recipe, "data": data, **current_names(VisionRunConfig, changes)})
+    recipe["model"] = classifier_config("vision", model, **{**defaults["model"], **defaults.get(model, {})})
+    return VisionRunConfig(**{**recipe, "data": data, **with_current_names(VisionRunConfig, changes)})
 
 
 def text(
@@ -161,19 +165,21 @@ def text(
     """
     if encoder and (ngrams or model != "transformer"):
         other = "--ngrams" if ngrams else f"--model {model}"
-        raise InputError(words("recipe/encoder", other=other, encoder=encoder))
-    known, kind = RECIPES["texts"], "ngrams" if ngrams and model == "transformer" else model
+        raise InputError(
+            f"{other} with --encoder {encoder}: a pretrained encoder is the model. Leave one out."
+        )
+    defaults, kind = RECIPES["texts"], "ngrams" if ngrams and model == "transformer" else model
     fields = {"bidirectional": model in CELL_KINDS, "ngrams": 2**20 * ngrams}
     if not encoder:
-        fields |= known.get(kind, {})
-    recipe: dict[str, Any] = {**known["run"], **known.get(f"{'encoder' if encoder else kind}-run", {})}
-    recipe["model"] = classifier_config("text", model, **{**known["model"], **fields})
+        fields |= defaults.get(kind, {})
+    recipe: dict[str, Any] = {**defaults["run"], **defaults.get(f"{'encoder' if encoder else kind}-run", {})}
+    recipe["model"] = classifier_config("text", model, **{**defaults["model"], **fields})
     return TextRunConfig(
-        **{**recipe, "data": data, "encoder": encoder, **current_names(TextRunConfig, changes)}
+        **{**recipe, "data": data, "encoder": encoder, **with_current_names(TextRunConfig, changes)}
     )
 
 
-RUNS: dict[str, type[RunConfig]] = {"vision": VisionRunConfig, "text": TextRunConfig}
+RUN_CONFIGS: dict[str, type[RunConfig]] = {"vision": VisionRunConfig, "text": TextRunConfig}
 
 
 # --- setting fields -----------------------------------------------------------------------------
@@ -196,12 +202,11 @@ def changed(run: AnyRun, settings: Iterable[str]) -> AnyRun:
         target: Any = getattr(run, part, None) if part else run
         if target is None:
             raise unknown_name("field to --set", path, settable(run))
-        (name,) = current_names(type(target), {name: value})
+        (name,) = with_current_names(type(target), {name: value})
         path = part + dot + name
         _check_settable(run, path)
-        changes.setdefault(part, {})[name] = read_option(
-            get_type_hints(type(target))[name], value, where=path
-        )
+        hint = get_type_hints(type(target))[name]
+        changes.setdefault(part, {})[name] = read_option(hint, value, where=path)
     top = changes.pop("", {})
     parts = {part: replace(getattr(run, part), **inner) for part, inner in changes.items()}
     return replace(run, **top, **parts)
@@ -225,7 +230,9 @@ def _check_settable(run: RunConfig, path: str) -> None:
         raise unknown_name("field to --set", path, settable(run))
     if encoder and path.startswith("model.") and path not in SETTABLE_WITH_ENCODER:
         known = ", ".join(sorted(SETTABLE_WITH_ENCODER))
-        raise InputError(words("recipe/decided", path=path, encoder=encoder, known=known))
+        raise InputError(
+            f"--set {path}: the pretrained encoder '{encoder}' decides that. These can be set: {known}."
+        )
 
 
 # --- as JSON ------------------------------------------------------------------------------------
@@ -251,7 +258,7 @@ def read_run(text: str | bytes, where: str) -> RunConfig:
     data = parse_json(text, where)
     if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
         raise InputError(f"{where}: not the config of a run ('format' is not '{FORMAT}').")
-    kind = RUNS.get(str(data.pop("task", None)))
+    kind = RUN_CONFIGS.get(str(data.pop("task", None)))
     model, known = data.get("model"), classifier_configs()
     if kind is None or not isinstance(model, dict) or str(model.get("kind")) not in known:
         raise InputError(f"{where}: its task or its model is unknown.")

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.checkpoint_files import MANIFEST, PARAMETERS, read_folder, read_tensors
 from headwork.data.datasets import Images, ImageSplit, Texts, normalise
 from headwork.data.fetching import Log, to_stderr
 from headwork.data.image_files import read_image
@@ -29,10 +28,11 @@ from headwork.loading import NumpyModel, SavedModel, read_saved
 from headwork.loading.model import check_parameters
 from headwork.mechanisms.configs import known_fields
 from headwork.mechanisms.definitions import classifier_definition
+from headwork.model_files import MANIFEST, PARAMETERS, read_folder, read_tensors
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES
 from headwork.training import checkpoints
 from headwork.training.recipes import RunConfig, TextRunConfig, read_run, run_to_json
-from headwork.training.schemas import check_metrics, check_schema, words
+from headwork.training.schemas import check_metrics, check_schema
 
 if TYPE_CHECKING:
     from headwork.models import Model
@@ -65,12 +65,12 @@ class DataInfo:
     def read(cls, data: Any, where: str | Path) -> DataInfo:
         """The content of a data.json."""
         check_schema(data, "data", where)
-        given: Any = {
+        settings: Any = {
             name: tuple(part) if isinstance(part, list) else part
             for name, part in known_fields(cls, data, f"field of {where}").items()
             if part is not None
         }
-        info = cls(**given)
+        info = cls(**settings)
         if not info.channels == len(info.mean) == len(info.std):
             raise InputError(f"{where}: channels, mean and std do not belong together.")
         return info
@@ -122,7 +122,9 @@ def check_run_folder(folder: str | Path) -> Path:
     """The folder of a run as a path, or an error that says why it is none."""
     path, hint = Path(folder), "Give the folder that headwork train wrote"
     if not path.is_dir():
-        raise InputError(words("read/no_run", path=path, hint=hint, packaged=", ".join(PACKAGED_NAMES)))
+        raise InputError(
+            f"{path}: no such run. {hint}, such as runs/v10; to read one: {', '.join(PACKAGED_NAMES)}."
+        )
     if not (path / CONFIG).exists():
         raise InputError(f"{path}: not a run, for it holds no {CONFIG}. {hint}.")
     return path
@@ -132,7 +134,7 @@ def _read_file(path: Path, name: str) -> bytes:
     """A file of a run; of a finished one only as its manifest lists it."""
     if (path / RESULT).exists() and (path / MANIFEST).exists():
         needed, optional = (CONFIG, DATA, METRICS, RESULT), (TOKENIZER,)
-        return read_folder(path, needed=needed, optional=optional, only=name)[name]
+        return read_folder(path, needed=needed, optional=optional, file_name=name)[name]
     return read_bytes(path / name, max_bytes=MAX_TOKENIZER_BYTES, root=path)
 
 
@@ -146,7 +148,10 @@ def load_run(folder: str | Path) -> RunConfig:
         saved = read_run(json.dumps(state["config"]), where)
         before, now = (json.loads(run_to_json(one)) for one in (saved, run))
         if names := [name for name in now if now[name] != before.get(name)]:
-            raise InputError(words("read/config", where=where, names=", ".join(names)))
+            raise InputError(
+                f"{where}: changed since the checkpoint was written ({', '.join(names)}), "
+                "so it would be another run. Undo the change, or train a new run with --set."
+            )
     return run
 
 
@@ -156,7 +161,9 @@ def load_metrics(folder: str | Path) -> list[dict[str, Any]]:
     if state := checkpoints.unfinished_state(path):
         return list(state["metrics"])
     if not (path / METRICS).exists():
-        raise InputError(words("read/no_metrics", path=path, name=METRICS))
+        raise InputError(
+            f"{path}: no {METRICS} yet: no epoch is finished. Resume with: headwork resume {path}"
+        )
     data = _read_file(path, METRICS)
     if (count := data.count(b"\n")) > MAX_METRICS:
         raise InputError(f"{path / METRICS}: {count:,} lines; at most {MAX_METRICS:,} are read.")
@@ -171,25 +178,32 @@ def load_data_info(folder: str | Path) -> DataInfo:
     info = DataInfo.read(parse_json(_read_file(path, DATA), path / DATA), path / DATA)
     state = checkpoints.unfinished_state(path)
     if state and DataInfo.read(state["facts"], path / DATA) != info:
-        raise InputError(words("read/data", path=path / DATA))
+        raise InputError(
+            f"{path / DATA}: damaged or changed since the checkpoint was written. Undo the change."
+        )
     return info
 
 
 def load_data(run: Any, *, log: Log = to_stderr) -> Images | Texts:
     """The data that a run names, split as it says."""
     if run.data == IN_MEMORY:
-        raise InputError(words("read/in_memory"))
+        raise InputError(
+            "the run's data was given in memory (Classifier.fit), so it cannot be loaded again. "
+            "Use what holds that data: fit, predict and score; or evaluate with --data FILE."
+        )
     options: dict[str, Any] = {"seed": run.seed, "validation": run.validation, "log": log}
     if isinstance(run, TextRunConfig):
         return load_texts(run.data, columns=run.columns, **options)
     return load_images(run.data, size=run.image_size or None, **options)
 
 
-def load_tokenizer(path: Path) -> bytes:
+def load_tokenizer_bytes(path: Path) -> bytes:
     """The tokenizer that a run of texts began with."""
     data, expected = _read_file(path, TOKENIZER), load_data_info(path).tokenizer
     if expected and hashlib.sha256(data).hexdigest() != expected:
-        raise InputError(words("resume/tokenizer", path=path / TOKENIZER))
+        raise InputError(
+            f"{path / TOKENIZER}: damaged or changed: it is not the tokenizer that the run began with."
+        )
     return data
 
 
@@ -236,7 +250,7 @@ def load_model(folder: str | Path, *, log: Log = to_stderr) -> Model:
 
 
 def _torch_model(saved: SavedModel) -> Model:
-    from headwork.models.checkpoints import torch_model
+    from headwork.models.saving import torch_model
 
     return torch_model(saved)
 
@@ -253,11 +267,13 @@ def saved_model(folder: str | Path, *, log: Log = to_stderr) -> SavedModel:
     checkpoint = checkpoints.latest(path, log)
     if checkpoint is None:
         if (path / RESULT).exists():
-            raise InputError(words("read/figures_only", path=path))
+            raise InputError(
+                f"{path}: only the figures of this run are kept here, not its model. Train it again."
+            )
         raise InputError(f"{path}: nothing was trained yet. Resume with: headwork resume {path}")
     state = "has lost its model" if (path / RESULT).exists() else "is not finished"
     log(f"! {path} {state}: this is its model at step {checkpoints.step_of(checkpoint[0]):,}.")
-    return _check_fits_data(saved_checkpoint(path, *checkpoint), path)
+    return _check_fits_data(checkpoint_model_with_tokenizer(path, *checkpoint), path)
 
 
 def _check_fits_data(saved: SavedModel, path: Path) -> SavedModel:
@@ -265,7 +281,7 @@ def _check_fits_data(saved: SavedModel, path: Path) -> SavedModel:
     info, model = load_data_info(path), load_run(path).model  # type: ignore[attr-defined]
     for name, ours in vars(model).items():
         if name != "backend" and (actual := getattr(saved.config, name, None)) != ours:
-            raise InputError(words("read/model", path=path / CONFIG, name=name, ours=ours, actual=actual))
+            raise InputError(f"{path / CONFIG}: {name} of the model is {ours}, but the model has {actual}.")
     sizes = {"classes": len(info.classes), "image_size": info.size, "channels": info.channels}
     for name, size in sizes.items():
         if (actual := getattr(saved.config, name, size)) != size:
@@ -273,22 +289,22 @@ def _check_fits_data(saved: SavedModel, path: Path) -> SavedModel:
     return saved
 
 
-def saved_checkpoint(path: Path, step_folder: Path, files: checkpoints.Files) -> SavedModel:
+def checkpoint_model_with_tokenizer(path: Path, step_folder: Path, files: checkpoints.Files) -> SavedModel:
     """The model of a checkpoint, with its tokenizer."""
     run = load_run(path)
-    saved = checkpoint_parameters(run, step_folder, files)
+    saved = checkpoint_model(run, step_folder, files)
     if not isinstance(run, TextRunConfig):
         return saved
-    return replace(saved, tokenizer=parse_tokenizer(load_tokenizer(path), run.max_length).inner)
+    return replace(saved, tokenizer=parse_tokenizer(load_tokenizer_bytes(path), run.max_length).inner)
 
 
-def checkpoint_parameters(run: Any, step_folder: Path, files: checkpoints.Files) -> SavedModel:
+def checkpoint_model(run: Any, step_folder: Path, files: checkpoints.Files) -> SavedModel:
     """The parameters of a checkpoint; a run that asks for others, or for many more, is refused."""
     definition, where = classifier_definition(run.model), step_folder / PARAMETERS
     state = read_tensors(files[PARAMETERS], where)
     return SavedModel(definition, run.model, check_parameters(definition, run.model, state, where))
 
 
-def new_run_folder(run: RunConfig, parent: Path = Path("runs")) -> Path:
+def new_run_folder(run: RunConfig) -> Path:
     """A folder that does not exist yet: runs/vision-fashion-mnist, then runs/vision-fashion-mnist-2."""
-    return unused_path(parent / f"{run.task}-{Path(run.data).stem}")
+    return unused_path(Path("runs") / f"{run.task}-{Path(run.data).stem}")

@@ -12,25 +12,24 @@ from typing import Any
 
 import torch
 
-from headwork.checkpoint_files import MANIFEST, manifest, to_json_bytes
 from headwork.data import Texts
 from headwork.data.fetching import Log, to_stderr
 from headwork.errors import HeadworkError, InputError
 from headwork.files import open_file, refuse_links, write_atomic
 from headwork.libc import keep_freed_memory
 from headwork.mechanisms import native
+from headwork.model_files import MANIFEST, manifest_bytes, to_json_bytes
 from headwork.models import Model, from_pretrained
-from headwork.models.checkpoints import torch_model
+from headwork.models.saving import torch_model
 from headwork.training import checkpoints, run_folders
 from headwork.training.checkpoints import Files
-from headwork.training.distributed import ProcessGroup, process_group
+from headwork.training.distributed import DistributedContext, process_group
 from headwork.training.evaluation import baseline, evaluate
 from headwork.training.loop import DivergedError, InterruptedRunError, Trainer, TrainState, train_loop
 from headwork.training.preparation import Data, PreparedRun, prepare
 from headwork.training.progress import Progress, format_duration, quiet
 from headwork.training.recipes import RunConfig, TextRunConfig, read_run, run_to_json
 from headwork.training.run_folders import CONFIG, DATA, METRICS, MODEL, RESULT, TOKENIZER, DataInfo, Result
-from headwork.training.schemas import words
 
 MAX_CHARACTERS = 600  # of a text among the mistakes
 
@@ -61,22 +60,22 @@ def resume(
 
 
 def _resume(
-    folder: Path, processes: ProcessGroup, log: Log, data: Data | None, other_processes: bool
+    folder: Path, processes: DistributedContext, log: Log, data: Data | None, other_processes: bool
 ) -> Result:
     """From the last whole checkpoint, or from the beginning where there is none."""
-    first = processes.is_main
-    start_files = {CONFIG: run_to_json(run_folders.load_run(folder)).encode()} if first else None
-    if processes.any_process(first and (folder / RESULT).exists()):
-        if first:
+    is_main = processes.is_main
+    start_files = {CONFIG: run_to_json(run_folders.load_run(folder)).encode()} if is_main else None
+    if processes.any_process(is_main and (folder / RESULT).exists()):
+        if is_main:
             _rebuild_model(folder, processes, log)
         log(f"{folder} is finished already.")
-        return Result.read(folder) if first else Result(folder, {}, [])
+        return Result.read(folder) if is_main else Result(folder, {}, [])
     if start_files and (folder / TOKENIZER).exists():
-        start_files[TOKENIZER] = run_folders.load_tokenizer(folder)
+        start_files[TOKENIZER] = run_folders.load_tokenizer_bytes(folder)
     start_files = processes.broadcast(start_files) or {}
     run = read_run(start_files[CONFIG], CONFIG)
     with lock_folder(folder, processes):
-        checkpoint = checkpoints.latest(folder, log, repair=True) if first else None
+        checkpoint = checkpoints.latest(folder, log, repair=True) if is_main else None
         files = processes.broadcast(checkpoint[1] if checkpoint else None)
         if files is None:
             log(f"{folder} has no checkpoint yet: it starts from the beginning.")
@@ -90,7 +89,7 @@ def _resume(
 
 
 def _prepare_in_turn(
-    processes: ProcessGroup, run: RunConfig, tokenizer: bytes | None, log: Log, data: Data | None
+    processes: DistributedContext, run: RunConfig, tokenizer: bytes | None, log: Log, data: Data | None
 ) -> PreparedRun:
     """Prepared by the first process before the others, so that data is fetched once."""
     if not processes.is_main:
@@ -101,7 +100,7 @@ def _prepare_in_turn(
     return prepared
 
 
-def _choose_backend(prepared: PreparedRun, processes: ProcessGroup) -> PreparedRun:
+def _choose_backend(prepared: PreparedRun, processes: DistributedContext) -> PreparedRun:
     """The fused kernels instead of native ones that are not faster here: asked once, for the whole run."""
     run: Any = prepared.run
     if getattr(run.model, "backend", "") != "native":
@@ -114,7 +113,7 @@ def _choose_backend(prepared: PreparedRun, processes: ProcessGroup) -> PreparedR
 
 
 def run_to_end(
-    prepared: PreparedRun, folder: Path, processes: ProcessGroup, log: Log, files: Files | None = None
+    prepared: PreparedRun, folder: Path, processes: DistributedContext, log: Log, files: Files | None = None
 ) -> Result:
     """Train from the beginning, or from the files of a checkpoint, and write the result."""
     run: Any = prepared.run
@@ -128,7 +127,7 @@ def run_to_end(
         if files is None:
             model = prepared.new_model()
         else:
-            model = torch_model(run_folders.checkpoint_parameters(run, folder, files)).train()
+            model = torch_model(run_folders.checkpoint_model(run, folder, files)).train()
         trainer = Trainer(prepared, prepared.fit_to_run(model), processes, log)
         state = TrainState()
         if files is not None:
@@ -146,7 +145,7 @@ def run_to_end(
                     trainer.save(folder, state)
                     write_atomic(folder / METRICS, _metrics_lines(state))
                 except InputError as error:
-                    raise checkpoints.save_error(error, folder, state.step, processes.world_size) from None
+                    raise checkpoints.save_failure(error, folder, state.step, processes.world_size) from None
 
         log(_describe(trainer, folder, state))
         unit = "texts" if isinstance(run, TextRunConfig) else "images"
@@ -156,8 +155,10 @@ def run_to_end(
             finished = train_loop(trainer, state, save=save, stop=lambda: bool(signals), progress=progress)
         except DivergedError as error:
             last = checkpoints.step_folders(folder)[-1:]
-            kept = words("run/kept", step=checkpoints.step_of(last[0])) if last else ""
-            raise DivergedError(f"{error} {kept}".rstrip()) from None
+            kept = (
+                f" The last good checkpoint, step {checkpoints.step_of(last[0]):,}, is kept." if last else ""
+            )
+            raise DivergedError(f"{error}{kept}") from None
         except Exception:
             if not signals:
                 raise
@@ -167,7 +168,7 @@ def run_to_end(
             progress.clear()
         if not finished:
             command = checkpoints.resume_command(folder, processes.world_size)
-            message = words("run/stopped", step=state.step, total=total, command=command)
+            message = f"stopped and saved at step {state.step:,} of {total:,}. Resume with: {command}"
             # Once is enough: the other processes end in silence.
             code = 128 + (signals[0] if signals else signal.SIGTERM)
             raise InterruptedRunError(message if processes.is_main else "", code)
@@ -195,11 +196,11 @@ def _finish(trainer: Trainer, state: TrainState, folder: Path, log: Log) -> Resu
         record["baseline"] = reference
     files, result = {**_start_files(prepared), METRICS: _metrics_lines(state)}, to_json_bytes(record)
     # The result last: with it the run is finished, and all that the manifest lists is there.
-    listed = manifest({**files, RESULT: result})
+    listed = manifest_bytes({**files, RESULT: result})
     for name, content in {**files, MANIFEST: listed, RESULT: result}.items():
         write_atomic(folder / name, content)
-    about = {"accuracy": evaluation.accuracy, "count": len(evaluation.labels), "steps": state.step}
-    log(words("run/finished", duration=format_duration(state.seconds), **about))
+    tested = f"test accuracy {evaluation.accuracy:.2%} of {len(evaluation.labels):,}"
+    log(f"{tested}, after {state.step:,} steps in {format_duration(state.seconds)}.")
     if reference := record.get("baseline"):
         log(f"{reference['name']}, on the same texts: {reference['accuracy']:.2%}")
     return Result(folder, record, state.metrics, data)
@@ -207,19 +208,21 @@ def _finish(trainer: Trainer, state: TrainState, folder: Path, log: Log) -> Resu
 
 def _describe(trainer: Trainer, folder: Path, state: TrainState) -> str:
     run, total, count = trainer.run, trainer.total_steps, trainer.processes.world_size
-    values = {"folder": folder, "kind": type(trainer.model).__name__, "info": trainer.prepared.info}
-    values |= {"parameters": trainer.model.parameter_count, "batch_size": run.batch_size}
-    values["epochs"] = f"{run.epochs} epoch{'s' if run.epochs > 1 else ''}"
-    values["steps"] = f"from step {state.step:,} of {total:,}" if state.step else f"in {total:,} steps"
-    values["processes"] = f", {count} processes" if count > 1 else ""
-    return str(words("run/starts", **values))
+    info, epochs = trainer.prepared.info, f"{run.epochs} epoch{'s' if run.epochs > 1 else ''}"
+    model = f"{type(trainer.model).__name__}, {trainer.model.parameter_count:,} parameters"
+    parts = f"{info.counts['training']:,} to train on, {info.counts['validation']:,} to validate"
+    steps = f"from step {state.step:,} of {total:,}" if state.step else f"in {total:,} steps"
+    batches = f"batches of {run.batch_size}" + (f", {count} processes" if count > 1 else "")
+    return f"{folder}: {model}, on {info.name} ({parts}): {epochs} {steps}, {batches}"
 
 
 def _check_finite(model: Model, state: TrainState, folder: Path) -> None:
     """A checkpoint of parameters that are not finite would push out the good ones."""
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
-            raise DivergedError(words("run/not_finite", name=name, step=state.step, folder=folder))
+            raise DivergedError(
+                f"{name} is not finite after step {state.step:,}, so {folder} keeps its earlier checkpoints."
+            )
 
 
 def _start_files(prepared: PreparedRun) -> dict[str, bytes]:
@@ -233,7 +236,7 @@ def _metrics_lines(state: TrainState) -> bytes:
     return "".join(json.dumps(line) + "\n" for line in state.metrics).encode()
 
 
-def _rebuild_model(folder: Path, processes: ProcessGroup, log: Log) -> None:
+def _rebuild_model(folder: Path, processes: DistributedContext, log: Log) -> None:
     """Write a damaged model of a finished run again, from its last checkpoint: the same to the bit."""
     try:
         refuse_links(folder / MODEL, folder)
@@ -244,10 +247,12 @@ def _rebuild_model(folder: Path, processes: ProcessGroup, log: Log) -> None:
         if checkpoint is not None and checkpoints.step_of(checkpoint[0]) == steps:
             with lock_folder(folder, processes):
                 aside = checkpoints.set_aside(folder / MODEL).name if there else "missing"
-                torch_model(run_folders.saved_checkpoint(folder, *checkpoint)).save_pretrained(folder / MODEL)
-            log(words("folder/rebuilt", model=folder / MODEL, aside=aside, step=steps))
+                saved = run_folders.checkpoint_model_with_tokenizer(folder, *checkpoint)
+                torch_model(saved).save_pretrained(folder / MODEL)
+            log(f"! {folder / MODEL} was damaged ({aside}): rebuilt from the checkpoint of step {steps:,}.")
         elif there:
-            raise InputError(f"{error} {words('folder/not_rebuilt')}") from None
+            why = "This finished run has no checkpoint of its last step to rebuild its model from."
+            raise InputError(f"{error} {why}") from None
 
 
 @contextmanager
@@ -288,7 +293,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def lock_folder(folder: Path, processes: ProcessGroup) -> Iterator[None]:
+def lock_folder(folder: Path, processes: DistributedContext) -> Iterator[None]:
     """Nobody else trains in this folder; the lock goes with the process, however it ends."""
     try:
         import fcntl
@@ -301,12 +306,14 @@ def lock_folder(folder: Path, processes: ProcessGroup) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(words("folder/read_only", folder=folder, reason=error.strerror)) from None
+        raise InputError(
+            f"cannot write {folder}: {error.strerror}. Choose another folder with --out."
+        ) from None
     with open_file(folder / ".lock", max_bytes=None, root=folder, lock=True) as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise InputError(words("folder/locked", folder=folder)) from None
+            raise InputError(f"{folder}: another process trains in it. Wait for it, or stop it.") from None
         yield
 
 
@@ -316,31 +323,45 @@ def check_new_folder(folder: Path, world_size: int) -> None:
         kept = checkpoints.step_folders(folder)
         step = f" (step {checkpoints.step_of(kept[-1]):,})" if kept else ""
         command = checkpoints.resume_command(folder, world_size)
-        raise InputError(words("folder/taken", folder=folder, step=step, command=command))
+        raise InputError(
+            f"{folder} holds a run already{step}. Resume with: {command}, or choose another --out."
+        )
     if folder.is_file():
         raise InputError(f"{folder} is a file. Choose a folder with --out.")
     if folder.exists() and any(not path.name.startswith(".") for path in folder.iterdir()):
-        raise InputError(words("folder/not_empty", folder=folder))
+        raise InputError(f"{folder} is not empty and holds no run. Choose another folder with --out.")
 
 
 def check_same_setup(
-    folder: Path, state: Any, threads: int, processes: ProcessGroup, other_processes: bool, log: Log
+    folder: Path, state: Any, threads: int, processes: DistributedContext, other_processes: bool, log: Log
 ) -> None:
     """Refuse a checkpoint of another number of processes; warn of what else may change the last bits."""
     if state["processes"] != processes.world_size:
-        counts = {"before": state["processes"], "now": processes.world_size}
+        changed = f"trained so far by {state['processes']} process(es), now there are {processes.world_size}"
         if not other_processes:
-            raise InputError(words("resume/processes", folder=folder, **counts))
-        log(words("resume/other_processes", **counts))
+            raise InputError(
+                f"{folder}: {changed}. Sums would be rounded, and dropout drawn, "
+                "in another order, so the run would no longer be the uninterrupted one. "
+                "Start as many, or accept it with --other-processes."
+            )
+        log(f"! {changed}: from here on the run is no longer reproducible to the bit.")
     threads = threads or torch.get_num_threads()
     if state["threads"] != threads:
-        log(words("resume/threads", before=state["threads"], now=threads))
-    if state["torch"] != torch.__version__:
-        log(words("resume/torch", before=state["torch"], now=torch.__version__))
+        log(
+            f"! trained so far with {state['threads']} threads, now with {threads}: "
+            f"sums may be rounded differently. For the same bits set OMP_NUM_THREADS={state['threads']}."
+        )
+    if (before := state["torch"]) != (now := torch.__version__):
+        log(f"! trained so far with torch {before}, now with {now}: the last bits may differ.")
 
 
 def check_data(folder: Path, before: DataInfo, now: DataInfo) -> None:
     if before.digest != now.digest:
-        raise InputError(words("resume/data", folder=folder, name=now.name))
+        raise InputError(
+            f"{folder}: the data '{now.name}' is not what the run was trained on (its digest differs). "
+            "Restore the same files, or train a new run."
+        )
     if before.tokenizer != now.tokenizer:
-        raise InputError(words("resume/tokenizer", path=folder / TOKENIZER))
+        raise InputError(
+            f"{folder / TOKENIZER}: damaged or changed: it is not the tokenizer that the run began with."
+        )

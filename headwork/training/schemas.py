@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from headwork.errors import InputError, truncate
-from headwork.files import load_package_toml, load_words
+from headwork.files import load_package_toml
 
 LONGEST_TEXT = 10_000
-words = load_words(__file__)
 SCHEMAS = load_package_toml(__file__, "schemas.toml")
 LIMITS: dict[str, list[float]] = SCHEMAS.pop("limits")
 TYPES = {"text": str, "truth": bool, "table": dict, "list": list}

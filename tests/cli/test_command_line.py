@@ -188,3 +188,11 @@ def test_what_is_shown_commands_no_terminal_and_fits_any_encoding(encoding, tmp_
     command = [sys.executable, "-m", "headwork", "explain", "softmax", "--set", "scores=β 1"]
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such shell")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_stream_that_is_closed_is_no_error(closed):
+    command = f'"$0" -m headwork explain softmax --set "scores=0 1" {closed}'
+    run = subprocess.run(["sh", "-c", command, sys.executable], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")

@@ -101,6 +101,12 @@ def test_a_course_refuses_in_words(headwork_command, tmp_path: Path, entry: str,
     assert message in errors
 
 
+def test_a_size_too_long_to_be_counted_is_refused_in_words(headwork_command) -> None:
+    code, _, errors = headwork_command("sizes", "model", "encoder", "--tokens", "9" * 19)
+    assert code == 2
+    assert "tokens is 9999999999999999999. Expected a whole number from 1 to" in errors
+
+
 def test_an_exercise_needs_numbers(headwork_command, tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text('mechanism = "softmax"\n[inputs]\nscores = "x 1"\n')
@@ -134,6 +140,36 @@ def test_a_report_into_a_file_is_refused_before_the_book_is_solved(
     code, _, errors = headwork_command("run", "--out", file)
     assert code == 2
     assert "is a file. Name a folder" in errors
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grade answer.toml --as html --out x.html",
+        "practice new self-attention --out x.html",
+        "practice sheet course.toml --roster students.csv --out x.pdf",
+        "practice export output-size --to otter --out x.ipynb",
+        "course new transformer --out x.ipynb",
+        "train vision --data digits --out x.md",
+        "compare --out x.html",
+        "run --out x.html",
+    ],
+)
+def test_the_name_of_a_file_is_refused_where_a_folder_is_written(
+    headwork_command, tmp_path: Path, monkeypatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, output, errors = headwork_command(*command.split())
+    assert (code, output, list(tmp_path.iterdir())) == (2, "", [])
+    assert "is the name of a file, but a folder is written. Name a folder." in errors
+
+
+def test_a_folder_that_links_to_itself_is_refused_in_words(headwork_command, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    for command in (("practice", "export", "output-size", "--to", "otter", "--out"), ("lab", "--model")):
+        code, _, errors = headwork_command(*command, tmp_path / "loop")
+        assert code == 2
+        assert "unexpected" not in errors
 
 
 def test_a_compiler_that_is_interrupted_ends_in_words(headwork_command, monkeypatch, tmp_path: Path) -> None:

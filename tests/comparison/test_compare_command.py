@@ -45,7 +45,7 @@ def test_a_budget_too_small_says_so_and_all_is_written(run, tmp_path, monkeypatc
 
 
 def test_every_format_says_the_same():
-    settings = Settings.of(rows=["parallelism"], families=["cnn", "lstm"])
+    settings = Settings.from_options(sections=["parallelism"], families=["cnn", "lstm"])
     results = {
         "parallelism chain": {"lengths": [32, 64], "chains": {"cnn": [17, 17], "lstm": [383, 767]}},
         "parallelism same tokens": {"lengths": [64, 4096], "times": {"cnn": [1.0, 1.1], "lstm": [2.0, 40.0]}},
@@ -159,7 +159,7 @@ def test_foreign_files_stay(tmp_path):
 def test_a_file_where_the_folder_should_be(tmp_path):
     (tmp_path / "out").write_text("")
     with pytest.raises(InputError, match="is a file"):
-        compare(Settings.of(rows=["bias"]), tmp_path / "out")
+        compare(Settings.from_options(rows=["bias"]), tmp_path / "out")
 
 
 def test_the_book_says_what_is_missing_without_torch(monkeypatch):

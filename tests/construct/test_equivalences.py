@@ -51,7 +51,7 @@ def test_a_side_that_is_wrong_is_found(name):
         return output + output / 10**9
 
     spoiled.__signature__ = inspect.signature(right.mechanism.function)
-    bad = replace(pair, right=Side(Mechanism.of(spoiled, *right.mechanism.inputs)))
+    bad = replace(pair, right=Side(Mechanism.from_function(spoiled, *right.mechanism.inputs)))
     case = pair.sample(np.random.default_rng(3))
     assert difference(bad, case) > 1e-12
     assert not is_proved(bad)

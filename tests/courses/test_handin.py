@@ -4,6 +4,7 @@ import base64
 import gzip
 import io
 import json
+import os
 import re
 import struct
 import subprocess
@@ -19,7 +20,7 @@ from pypdf import PdfReader
 from headwork.cli.app import register
 from headwork.courses.handin import read_handin
 from headwork.documents import pandoc
-from headwork.documents.formats.pdf import typst_source
+from headwork.documents.formats.pdf import typeset, typst_source
 from headwork.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -374,6 +375,8 @@ BOMBS = {
     "tags.svg": (svg("<g/>" * 60_000), "more than 50,000 tags"),
     "style.svg": (svg("<style>" + "a{fill:red}" * 2_000 + "</style>"), "more than 20,000 letters"),
     "words.svg": (svg("<text>" + "a" * 20_001 + "</text>"), "more than 20,000 letters"),
+    "spans.svg": (svg("<text>" + "<tspan>a</tspan>" * 1_100 + "</text>"), "more than 50,000 tags"),
+    "entries.svg": (svg("<g " + " ".join(f'a{n}="x"' for n in range(3_000)) + "/>"), "more than 50,000 tags"),
     "marker.svg": (svg('<marker id="m"/><path d="' + "L1 1" * 30_000 + '"/>'), "it has a marker"),
     "packed.svg": (gzip.compress(svg("<g/>")), "not an SVG that can be read"),
 }
@@ -399,13 +402,25 @@ def test_a_formula_too_deep_to_be_set_is_told_and_does_not_end_the_process(write
 def test_lists_and_quotes_too_deep_to_be_set_are_told(text, write, tmp_path):
     (tmp_path / "deep.md").write_text(text)
     handin = read_handin(write(["title = 'Q'\nfile = 'deep.md'"]))
-    assert "its lists or quotes stand too deep inside each other" in handin.complaints[0]
+    assert "its lists or quotes are nested too deeply" in handin.complaints[0]
     assert handin.document().render("pdf").startswith(b"%PDF")
 
 
+@pytest.mark.parametrize("part", ['text = ["$x$",', 'picture = ["dot.png",', 'file = ["t.md",'])
+def test_as_many_parts_as_may_stand_in_a_hand_in_are_set_in_seconds(part, write, tmp_path):
+    (tmp_path / "dot.png").write_bytes(png())
+    kind, _, value = part.partition("[")
+    texts = notebook(*[cell("markdown", "x")] * 150)
+    section = f"title = 'Q'\n{kind}[" + value * 99 + "]\nnotebook = 'n.ipynb'"
+    path = write([section], t_md="x", n_ipynb=texts)
+    began = os.times()
+    assert read_handin(path).render("pdf").startswith(b"%PDF")
+    assert sum(os.times()[:4]) - sum(began[:4]) < 5
+
+
 def test_more_parts_and_longer_texts_than_anybody_hands_in_are_refused(write, tmp_path):
-    with pytest.raises(InputError, match=r"section 1 \(Q\).*: more than 300 parts in all"):
-        read_handin(write(["title = 'Q'\npicture = [" + "'no.png'," * 301 + "]"]))
+    with pytest.raises(InputError, match=r"section 1 \(Q\).*: more than 100 parts in all"):
+        read_handin(write(["title = 'Q'\npicture = [" + "'no.png'," * 101 + "]"]))
     (tmp_path / "long.md").write_text("*a " * 110_000)
     (complaint,) = read_handin(write(["title = 'Q'\nfile = 'long.md'"])).complaints
     assert "330,000 bytes; at most 300,000 are read" in complaint
@@ -436,3 +451,63 @@ def test_deep_pictures_many_formulas_and_scripts_in_links_are_told(write, tmp_pa
     assert "200 deep" in handin.complaints[0]
     assert "5,001 formulas" in handin.complaints[1]
     assert 'href="javascript' not in handin.render("html")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (r"\begin{tabular}{" + "c" * 300 + "}" + "&" * 299 + r"\\\end{tabular}", "300 columns; at most 200"),
+        ("&" * 3_000, "3,000 letters of a word; at most 2,000"),
+        ("$" + "x+" * 16_000 + "x$", "letters; at most 30,000 are set"),
+        (r"\url{http://x} " * 10_001, "10,002 lists, links and other parts; at most 10,000 are set"),
+        (r"\includegraphics{dot.png}" * 102, "dot.png: more than 100 pictures in all"),
+    ],
+)
+def test_what_takes_time_by_its_square_is_told(text, words, write):
+    complaints = read_handin(write(['file = "long.tex"'], long_tex=text)).complaints
+    assert words in complaints[-1]
+
+
+def test_code_of_hundreds_of_pages_is_told(write):
+    path = write(['text = "```\\n' + "x\\n" * 10_002 + '```"'])
+    assert read_handin(path).complaints == ["section 1 (Section 1): more than 10,000 lines of code in all."]
+
+
+@pytest.mark.parametrize("sign", [" ", "\n"])
+def test_code_that_begins_with_much_space_is_read_at_once(sign, write):
+    code = notebook(cell("code", sign * 30_000 + "x", execution_count=1, outputs=[]))
+    path = write(['notebook = "space.ipynb"'], space_ipynb=code)
+    begun = time.process_time()
+    read_handin(path)
+    assert time.process_time() - begun < 2
+
+
+def test_hundreds_of_texts_of_a_notebook_are_refused(write):
+    path = write(['notebook = "texts.ipynb"'], texts_ipynb=notebook(*[cell("markdown", "x")] * 151))
+    (complaint,) = read_handin(path).complaints
+    assert "more than 150 texts in all notebooks" in complaint
+
+
+def test_only_the_first_lines_of_code_are_coloured(write):
+    code = notebook(*[cell("code", "x = 1\n" * 900 + "y", execution_count=1, outputs=[])] * 2)
+    source, _ = typst_source(read_handin(write(['notebook = "long.ipynb"'], long_ipynb=code)).document())
+    assert source.count("```python") == 1
+
+
+def test_formulas_that_cannot_be_set_are_found_by_halves(write, monkeypatch):
+    runs = []
+    monkeypatch.setattr(
+        "headwork.courses.handin.typeset", lambda *given, **fonts: runs.append(1) or typeset(*given, **fonts)
+    )
+    many = "".join(f"$x_{{{i}}}$ " for i in range(500))
+    path = write(['file = "many.tex"'], many_tex=rf"{many} $\frac{{}}{{}}$ $y$")
+    (complaint,) = read_handin(path).complaints
+    assert r"the formula \frac{}{} cannot be read" in complaint
+    assert len(runs) < 30
+
+
+def test_ten_thousand_complaints_are_cut(write, tmp_path, headwork_command):
+    path = write(['file = "many.tex"'], many_tex=r"\notknown{x} " * 10_000)
+    code, _, errors = headwork_command("handin", path, "--force", "--out", tmp_path / "out.md")
+    assert code == 0
+    assert len(errors) < 5_000

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from headwork.courses.cohort import grade_cohort, grade_file
 from headwork.courses.gradebooks import fill_gradebook
 from headwork.courses.sheets import make_sheet, read_key, read_roster, read_sheet_template, write_sheets
 from headwork.errors import InputError
+from headwork.exercises import Exercise
 from headwork.exercises.exercise_files import exercise_from, read_exercise
 from headwork.exercises.questions import build_question
+from headwork.grading import grade
 from headwork.grading.answers import read_answers
 
 KEY = """[exercise.1]
@@ -144,6 +147,27 @@ def test_a_gradebook_of_many_columns_and_many_rows_is_refused_by_its_size(tmp_pa
     (tmp_path / "export.csv").write_text("username" + "," * 3_000 + "\n" + "a\n" * 3_000)
     with pytest.raises(InputError, match="3,001 rows of 3,001; at most 2,000,000 cells"):
         fill_gradebook(tmp_path / "export.csv", grade_cohort(*a_class(tmp_path)), "Marks")
+
+
+def test_an_exercise_too_large_to_be_marked_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "exercise.toml"
+    path.write_text(f'mechanism = "softmax"\n[inputs]\nscores = "{("1 " * 101 + ";") * 100}"\n')
+    with pytest.raises(InputError, match="scores has 10,100 entries; an exercise has at most 4,000"):
+        read_exercise(path)
+    path.write_text(f'mechanism = "recurrence"\n[inputs]\ninputs = "{"1;" * 50}"\nW_x = "1"\nW_h = "1"\n')
+    with pytest.raises(InputError, match=r"101 steps; an exercise has at most 60\. Give fewer"):
+        read_exercise(path)
+
+
+def test_marking_fifty_tokens_takes_little_memory() -> None:
+    tokens = ";".join(f"{7 * i % 10} {3 * i % 10}" for i in range(50))
+    exercise = Exercise("self-attention", {"tokens": tokens})
+    exercise.solution  # noqa: B018
+    tracemalloc.start()
+    grade(exercise, dict.fromkeys(exercise.asked, "1"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 150_000_000
 
 
 # --- every kind of file, with every kind of content -------------------------------------------------------

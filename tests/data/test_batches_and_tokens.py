@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -135,16 +136,27 @@ def test_no_text_is_unknown_and_case_does_not_matter():
 
 
 def test_a_tokenizer_is_the_same_every_time_and_when_read_again(tmp_path):
-    saved = train_tokenizer(TEXTS, vocabulary=280, max_length=5).save(tmp_path / "tokenizer.json")
+    saved = tmp_path / "tokenizer.json"
+    saved.write_bytes(train_tokenizer(TEXTS, vocabulary=280, max_length=5).to_bytes())
     code = (
-        "import sys; from headwork.data import train_tokenizer\n"
-        f"train_tokenizer({TEXTS!r}, vocabulary=280, max_length=5).save(sys.argv[1])"
+        "import pathlib, sys; from headwork.data import train_tokenizer\n"
+        f"tokenizer = train_tokenizer({TEXTS!r}, vocabulary=280, max_length=5)\n"
+        "pathlib.Path(sys.argv[1]).write_bytes(tokenizer.to_bytes())"
     )
     subprocess.run([sys.executable, "-c", code, tmp_path / "again.json"], check=True)
     assert (tmp_path / "again.json").read_bytes() == saved.read_bytes()
     read = read_tokenizer(saved, max_length=3)
     assert read.vocabulary_size == 280
     assert read.encode(TEXTS).lengths.max() == 3
+
+
+def test_the_middle_of_a_very_long_text_is_not_read():
+    tokenizer = train_tokenizer(["low lower lowest", "low"], vocabulary=262, max_length=8)
+    whole = tokenizer.inner.encode("lower low " * 1_000, all_tokens=True)
+    assert tokenizer.encode(["lower low " * 1_000]).ids.tolist() == whole[:4] + whole[-4:]
+    begun = time.process_time()
+    assert len(tokenizer.encode(["lower" * 2_000_000]).ids) == 8
+    assert time.process_time() - begun < 1
 
 
 def test_a_pretrained_tokenizer_keeps_none_of_its_own_padding(tmp_path):
@@ -180,7 +192,7 @@ def test_loading_needs_no_torch():
 def test_padding_is_right_for_any_lengths():
     lengths = np.array([3, 1, 7, 2])
     starts = np.concatenate([[0], lengths.cumsum()])
-    encoded = EncodedTexts(np.arange(1, 14, dtype=np.int32), starts, np.arange(4), padding=0)
+    encoded = EncodedTexts(np.arange(1, 14, dtype=np.int32), starts, np.arange(4), padding_id=0)
     tokens, mask = encoded.pad(np.array([2, 1, 2]))
     assert tokens.tolist() == [[5, 6, 7, 8, 9, 10, 11], [4, 0, 0, 0, 0, 0, 0], [5, 6, 7, 8, 9, 10, 11]]
     assert (mask == (tokens != 0)).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import tracemalloc
 from pathlib import Path
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headwork.data import image_files, load
+from headwork import tokenizer_files
+from headwork.data import image_files, load, load_images, tokens
+from headwork.data.summaries import contact_sheet
 from headwork.errors import InputError
 from headwork.tokenizer_files import read_tokenizer_json
 
@@ -114,3 +117,57 @@ def test_pixels_are_bounded_by_the_memory_of_their_kind(
     monkeypatch.setattr(image_files, "MAX_PIXELS", 900 * weight - 1)
     with pytest.raises(InputError, match="30 x 30 pixels; of this kind at most 899 are decoded"):
         image_files.read_image(tmp_path / name)
+
+
+def many_scans(count: int) -> bytes:
+    """A progressive JPEG, its last scan repeated."""
+    file = io.BytesIO()
+    Image.new("RGB", (40, 40)).save(file, "JPEG", progressive=True)
+    whole = file.getvalue()[:-2]
+    return whole + whole[whole.rindex(b"\xff\xda") :] * count + b"\xff\xd9"
+
+
+def test_a_jpeg_is_drawn_over_a_few_times_only(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(many_scans(90))
+    assert image_files.read_image(tmp_path / "a.jpg").shape == (3, 40, 40)
+    (tmp_path / "a.jpg").write_bytes(many_scans(91))
+    with pytest.raises(InputError, match="drawn over 101 times; at most 100 are decoded"):
+        image_files.read_image(tmp_path / "a.jpg")
+
+
+@pytest.mark.parametrize("size", [(1, 65_536), (65_536, 1)])
+def test_a_side_is_bounded_since_each_row_takes_memory(size: tuple[int, int], tmp_path: Path) -> None:
+    Image.new("RGB", size).save(tmp_path / "a.png")
+    with pytest.raises(InputError, match="and 65,535 in a row or a column"):
+        image_files.read_image(tmp_path / "a.png")
+
+
+def test_moments_and_a_sheet_of_large_images_take_little_memory(tmp_path: Path) -> None:
+    images = np.zeros((20, 1000, 1000), np.uint8)
+    images[1:, 10] = 7
+    np.savez_compressed(tmp_path / "a.npz", images=images, labels=np.arange(20) % 2)
+    data = load_images(tmp_path / "a.npz")
+    pixels = data.train.images / 255
+    tracemalloc.start()
+    try:
+        assert data.mean[0] == pytest.approx(pixels.mean())
+        peak = tracemalloc.get_traced_memory()[1]
+        sheet = contact_sheet(data, 10, 0)
+    finally:
+        tracemalloc.stop()
+    assert data.std[0] == pytest.approx(pixels.std())
+    assert peak < pixels.nbytes / 8
+    assert max(sheet.axes[0].images[0].get_array().shape) < 1000
+
+
+def test_a_very_long_word_is_learned_from_its_beginning_and_cut_into_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = "".join(chr(97 + n * n % 23) for n in range(200))
+    known = tokens.train_tokenizer(["ab ab", start] * 2, vocabulary=300)
+    assert (
+        tokens.train_tokenizer(["ab ab", start + "x" * 50] * 2, vocabulary=300).to_bytes() == known.to_bytes()
+    )
+    assert known.tokens("ababab")[1:] == ["ab", "ab", "ab"]
+    monkeypatch.setattr(tokenizer_files, "MAX_WORD", 3)  # the space before a word counts
+    assert known.tokens("abababab")[1:] == ["ab", "ab", "a", "b", "ab"]

@@ -18,6 +18,7 @@ from headwork.documents import (
     Code,
     Details,
     Document,
+    FigureBlock,
     Formula,
     Heading,
     Item,
@@ -26,7 +27,6 @@ from headwork.documents import (
     Prose,
     Table,
 )
-from headwork.documents import Figure as Picture
 from headwork.documents.number_format import number_text
 from headwork.readings import slider as sliders
 
@@ -318,7 +318,7 @@ def _report() -> str:
         links,
         items,
         Heading("Two"),
-        Picture(plot, "a line", "A line."),
+        FigureBlock(plot, "a line", "A line."),
         Caution("Beware."),
     )
     return Document("Report", (*blocks, Details("more", (Code("x = 1"),), "fold")), "About.").to_html()

@@ -18,6 +18,7 @@ from headwork.documents import (
     Arithmetic,
     Details,
     Document,
+    FigureBlock,
     Heading,
     Link,
     Prose,
@@ -25,12 +26,11 @@ from headwork.documents import (
     Value,
     Values,
     heat_colormap,
-    save_plot,
+    save_figure,
 )
-from headwork.documents import Figure as Picture
 from headwork.documents.formulas import mathml
 from headwork.documents.page_templates import read_asset, script_data
-from headwork.documents.plots import plot_svg
+from headwork.documents.plots import figure_svg
 from headwork.errors import InputError
 from headwork.note import MECHANISMS
 
@@ -76,7 +76,7 @@ def test_data_for_the_script_cannot_end_it() -> None:
 
 
 def test_a_page_is_whole_escaped_and_asks_for_nothing() -> None:
-    drawn = Picture(_plot(), 'a "plot"', "below <it>")
+    drawn = FigureBlock(_plot(), 'a "plot"', "below <it>")
     parts = ("1 < 2", Heading("H", anchor="h"), Table("t", ("a",), [("<td>",)]), drawn)
     text = Document("A < B", parts, about="<about>").to_html()
     assert text.startswith("<!doctype html>")
@@ -95,7 +95,7 @@ def test_a_page_is_whole_escaped_and_asks_for_nothing() -> None:
 
 
 def test_a_plot_is_the_same_every_time_and_shares_no_ids_with_another() -> None:
-    first, same, other = plot_svg(_plot(), "one"), plot_svg(_plot(), "one"), plot_svg(_plot(2), "one")
+    first, same, other = figure_svg(_plot(), "one"), figure_svg(_plot(), "one"), figure_svg(_plot(2), "one")
     assert first == same
     assert "metadata" not in first
     assert first.startswith('<svg role="img" aria-label="one" fill="currentColor" viewBox=')
@@ -115,7 +115,7 @@ def test_a_plot_takes_the_colours_of_the_page() -> None:
     axes.imshow([[0, 1]], cmap=heat_colormap())
     axes.plot([0, 1], label="a line")
     axes.legend()
-    text = str(plot_svg(plot))
+    text = str(figure_svg(plot))
     assert not re.search("#000000|#ffffff(?!\\))|#fff\\b|black|white", text)
     assert "stroke: currentColor" in text
     assert "fill: var(--panel, #ffffff)" in text
@@ -131,11 +131,11 @@ def _plot(slope: int = 1) -> Figure:
 
 
 def test_a_plot_is_saved_as_png_or_svg(tmp_path: Path) -> None:
-    assert save_plot(_plot(), tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
-    assert b"<svg" in save_plot(_plot(), tmp_path / "a.svg").read_bytes()
-    assert (tmp_path / "a.png").read_bytes() == save_plot(_plot(), tmp_path / "b.png").read_bytes()
+    assert save_figure(_plot(), tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+    assert b"<svg" in save_figure(_plot(), tmp_path / "a.svg").read_bytes()
+    assert (tmp_path / "a.png").read_bytes() == save_figure(_plot(), tmp_path / "b.png").read_bytes()
     with pytest.raises(InputError, match=r"unknown kind of picture '.gif'.*Known: .png, .svg"):
-        save_plot(_plot(), tmp_path / "a.gif")
+        save_figure(_plot(), tmp_path / "a.gif")
 
 
 def test_a_matrix_has_its_indices_axes_and_tints() -> None:

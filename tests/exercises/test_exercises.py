@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from headwork.courses.answer_page import answer_page
+from headwork.documents.formulas import plain_formula
 from headwork.errors import InputError
 from headwork.exercises import Exercise, exercise_from, generate, kind_slugs, questions
 from headwork.exercises.checking import detect
@@ -60,6 +61,15 @@ def test_grading_needs_neither_torch_nor_sympy() -> None:
 def test_seed_and_difficulty_change_the_numbers() -> None:
     texts = {generate("self-attention", seed, level).to_toml() for seed in range(5) for level in (1, 2)}
     assert len(texts) == 10
+
+
+@pytest.mark.parametrize("kind", list(EXERCISE_KINDS))
+@pytest.mark.parametrize("difficulty", [1, 2, 3])
+def test_what_is_given_and_what_is_asked_have_symbols_of_their_own(kind, difficulty):
+    trace = generate(kind, seed=1, difficulty=difficulty).trace
+    parts = (trace.inputs, trace.steps)
+    given, steps = ({plain_formula(value.symbol) for value in part.values()} for part in parts)
+    assert given & steps == set()
 
 
 @pytest.mark.parametrize("kind", list(EXERCISE_KINDS))

@@ -24,6 +24,7 @@ from headwork.exercises.seeded_random import SeededRandom
 from headwork.grading import grade
 from headwork.grading.marks import StepMark, keep_agreeing_causes
 from headwork.grading.wrong_step import Cause
+from headwork.readings.notebook_cells import array_text
 
 EXAMPLES = tomllib.loads(Path(__file__).with_name("misconception_examples.toml").read_text()).values()
 
@@ -281,7 +282,7 @@ def test_a_formula_that_makes_sense_is_told_before_a_coincidence(slug: str) -> N
 
 
 def test_exercises_are_not_chosen_by_formulas() -> None:
-    formulas = {slug for slug, mistake in MISCONCEPTIONS.items() if not mistake.chosen_for}
+    formulas = {slug for slug, mistake in MISCONCEPTIONS.items() if not mistake.must_show}
     detection = detect(generate("patch-counts", 1))
     assert formulas
     assert not formulas & {*detection.detected, *detection.undetected}
@@ -295,3 +296,47 @@ def test_no_two_mistakes_have_one_name() -> None:
     ]
     formulas = [slug for group in tables[0].values() for slug in group["formulas"]]
     assert len(MISCONCEPTIONS) == len(formulas) + len(tables[1]) - 1  # less the groups of mechanisms
+
+
+def test_a_large_answer_of_many_digits_is_marked():
+    """Its numbers hold more bits than a float has exponents."""
+    draws = np.random.default_rng(0)
+    tokens = draws.integers(-3, 4, (14, 6))
+    inputs = {"tokens": array_text(tokens)}
+    exercise = Exercise("self-attention", inputs, {"beta": "1"}, points={"scores": 1}, digits=8)
+    mark = grade(exercise, {"scores": array_text(tokens @ tokens.T + draws.normal(0, 1, (14, 14)))})
+    assert [cause.slug for cause in mark.step("scores").causes] == ["unknown"]
+
+
+def test_one_number_among_zeros_is_hardly_evidence() -> None:
+    answers = {
+        "scores": "0 0 0; 0 -1 0; 0 0 0",
+        "weights": "1 0 0; 0.5 0.5 0; 0.3333 0.3333 0.3333",
+        "output": "4 0; 2 0; 1.3333 0",
+    }
+    mark = grade(generate("masked-attention", 7, 1), answers)
+    assert [[cause.slug for cause in mark.step(path).causes] for path in ("scores", "weights")] == [
+        ["unknown"],
+        ["equal-weights"],
+    ]
+
+
+def test_a_mistake_made_before_is_tried_where_it_would_be_too_rare() -> None:
+    answers = {
+        "step 0/state": "1 2; 2 4",
+        "step 0/key sum": "1 2",
+        "step 1/state": "4 5; 4 6",
+        "step 1/key sum": "4 4",  # all keys, too, and all numbers equal
+        "step 2/state": "10 11; 10 12",
+        "step 2/key sum": "7 7",
+        "output": "1 2; 1 1.4167; 1.4286 1.6429",
+    }
+    mark = grade(generate("linear-attention-recurrent", 402, 2), answers)
+    assert [step.state for step in mark.steps if not step.right] == ["wrong"] + ["again"] * 6
+
+
+def test_one_idea_in_other_words_is_charged_once() -> None:
+    states = {f"step {time}/state": value for time, value in enumerate(["2", "-10", "20", "-43"])}
+    mark = grade(generate("recurrence", 404, 2), states)
+    assert [step.state for step in mark.steps[:4]] == ["wrong", "again", "again", "again"]
+    assert len(mark.steps[0].causes) == 1

@@ -15,7 +15,11 @@ from torch import nn
 import headwork
 from headwork.cli.app import register
 from headwork.errors import InputError, TooLarge
+from headwork.inspection import model_on_input
 from headwork.inspection.inspecting import inspect
+from headwork.inspection.model_folders import open_model
+from headwork.mechanisms import configs
+from headwork.models.model import build_classifier
 
 register()
 torch.set_num_threads(1)
@@ -24,6 +28,34 @@ torch.set_num_threads(1)
 @pytest.fixture(scope="module")
 def digit():
     return inspect("digits", index=0)
+
+
+def test_large_models_run_on_few_images_at_a_time(digit, monkeypatch):
+    whole = json.loads(digit.to_json())
+    monkeypatch.setattr(model_on_input, "MAX_VALUES", 4 * 152_500)
+    few = json.loads(inspect("digits", index=0).to_json())
+    for method, values in whole["relevance"].items():
+        assert np.allclose(few["relevance"][method], values, atol=1e-5)
+    effects = [{(h["layer"], h["head"]): h["effect"] for h in one["heads"]} for one in (few, whole)]
+    assert effects[0] == pytest.approx(effects[1], abs=1e-5)
+    monkeypatch.setattr(model_on_input, "MAX_VALUES", 3 * 152_500)
+    with pytest.raises(TooLarge, match="digits: a pass has too many numbers to look into it"):
+        inspect("digits", index=0)
+
+
+@pytest.mark.parametrize("depth", [2, 200])
+def test_a_small_file_of_a_model_that_takes_long_is_refused_at_once(depth, tmp_path):
+    sizes = {"width": 1, "heads": 1, "hidden": 1, "depth": depth}
+    images = configs.VisionTransformerConfig(image_size=16, patch_size=4, **sizes)
+    texts = configs.TextClassifierConfig(vocabulary=300, max_length=64, **sizes)
+    for name, config in (("images", images), ("texts", texts)):
+        build_classifier(config).save_pretrained(tmp_path / name)
+    for name in ("images", "texts"):
+        if depth == 2:
+            open_model(tmp_path / name)
+        else:
+            with pytest.raises(TooLarge, match=r"to look into it takes .* fewer blocks \(depth\)"):
+                open_model(tmp_path / name)
 
 
 # --- what is shown ----------------------------------------------------------------------------------

@@ -34,14 +34,14 @@ def redrawn(value: Any, draw: random.Random) -> Any:
 
 def random_states(count: int, seed: int) -> Iterator[dict[str, Any]]:
     """So many states, every mechanism in turn: its example with other numbers, exact where that is quick."""
-    from headwork.lab.calls import example_state, examples
+    from headwork.lab.calls import EXAMPLES, example_state
 
     draw = random.Random(seed)
-    slugs = list(examples())
+    slugs = list(EXAMPLES)
     for number in range(count):
         slug = slugs[number % len(slugs)]
         state = example_state(slug).as_data()
-        model, group = "random" in state, examples()[slug]["group"]
+        model, group = "random" in state, EXAMPLES[slug]["group"]
         keep = WHOLE if model or group == "Positions" else ()
         state["inputs"] = {
             name: value if name in keep else redrawn(value, draw) for name, value in state["inputs"].items()

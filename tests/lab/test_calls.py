@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwork.lab.calls import CALLS, example_state, examples, run_call, run_call_text
+from headwork.lab.calls import CALLS, EXAMPLES, example_state, run_call, run_call_text
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS
 from headwork.problems.by_hand import A2
@@ -35,7 +35,7 @@ def error(name: str, /, **request: Any) -> dict[str, Any]:
 
 
 def test_every_mechanism_has_an_example_that_shows_something() -> None:
-    assert set(examples()) == {*MECHANISMS, *(d.slug for d in DEFINITIONS.values())}
+    assert set(EXAMPLES) == {*MECHANISMS, *(d.slug for d in DEFINITIONS.values())}
     for one in asked("mechanisms")["mechanisms"]:
         assert one["point"].endswith(".")
         shown = asked("explain", state=one["state"])

@@ -310,15 +310,15 @@ def test_a_model_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     from headwork.models import VisionTransformer, VisionTransformerConfig
 
     large = VisionTransformerConfig(
-        image_size=196, patch_size=1, width=4, hidden=4, heads=1, depth=1, positions="sinusoidal"
+        image_size=48, patch_size=1, width=4, hidden=4, heads=1, depth=10, positions="sinusoidal"
     )
     folder = VisionTransformer(large).save_pretrained(tmp_path / "large")
-    assert "On 38,417 tokens this model has about" in refused(
-        "open_model", files=folder_files(folder), others=[]
-    )
-    wide = VisionTransformerConfig(image_size=32, patch_size=2, width=2, hidden=600_000, heads=1, depth=1)
+    assert "Give it fewer blocks" in refused("open_model", files=folder_files(folder), others=[])
+    wide = VisionTransformerConfig(image_size=32, patch_size=2, width=8, hidden=40_000, heads=1, depth=5)
     folder = VisionTransformer(wide).save_pretrained(tmp_path / "wide")
-    assert "at most 50,000,000" in refused("open_model", files=folder_files(folder), others=[])
+    words = refused("open_model", files=folder_files(folder), others=[])
+    assert "On 257 tokens this model has about" in words
+    assert "at most 50,000,000" in words
 
 
 def test_a_pickle_is_refused_by_name() -> None:

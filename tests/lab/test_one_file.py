@@ -339,7 +339,7 @@ def test_as_a_site_for_any_web_host(opened: Any, tmp_path: Path, monkeypatch: py
 
 
 def _first_only(pages: Any) -> dict[str, Any]:
-    state = pages.example_state(pages.FIRST).as_data()
+    state = pages.example_state(pages.FIRST_MECHANISM).as_data()
     names = ("mechanisms", "capabilities", "models")
     return {
         "explain first": run_call("explain", {"state": state}),

@@ -88,7 +88,7 @@ def test_each_step_of_softmax_follows_after_a_shift() -> None:
 
 def test_an_edited_total_moves_the_weights() -> None:
     trace = explain("softmax", scores="0 1 2", exact=True)
-    assert str(trace.what_if("total", "10")["weights"].exact[0]) == "1/10"
+    assert str(trace.what_if("total", "10")["weights"].exact_values[0]) == "1/10"
 
 
 def test_a_students_own_total_is_carried_forward() -> None:

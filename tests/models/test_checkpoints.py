@@ -16,8 +16,8 @@ import torch
 from safetensors.torch import load_file, save
 
 import headwork
-from headwork.checkpoint_files import write_folder
 from headwork.errors import InputError
+from headwork.model_files import write_folder
 from headwork.models import (
     ConvolutionalClassifier,
     ConvolutionalConfig,
@@ -287,7 +287,7 @@ def test_the_older_one_stays_when_writing_fails(saved: Path, monkeypatch: pytest
 
 
 def test_without_exchange_two_renames_do(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwork.checkpoint_files.swap_directories", lambda *_: False)
+    monkeypatch.setattr("headwork.model_files.swap_directories", lambda *_: False)
     small(5).save_pretrained(saved)
     assert from_pretrained(saved).config.classes == 5
     assert sorted(path.name for path in saved.parent.iterdir()) == ["model"]
@@ -321,7 +321,7 @@ def test_only_what_can_be_read_again_is_written(tmp_path: Path) -> None:
 KILLED = """
 import sys
 import headwork
-from headwork.checkpoint_files import write_folder
+from headwork.model_files import write_folder
 print("ready", flush=True)
 k = 0
 while True:
@@ -332,7 +332,7 @@ while True:
 
 
 def check_kills(folder: Path, count: int) -> None:
-    from headwork.checkpoint_files import read_folder
+    from headwork.model_files import read_folder
 
     write_folder(folder, {"config.json": b"0" * 1000, "model.safetensors": b"0" * 5000})
     for k in range(count):

@@ -12,7 +12,7 @@ import torch
 
 import headwork
 from headwork.errors import InputError, TooLarge
-from headwork.loading import NumpyModel
+from headwork.loading import NumpyModel, model
 from headwork.models import VisionTransformer, VisionTransformerConfig, from_pretrained
 from headwork.numbers.arithmetic import evaluate
 
@@ -197,3 +197,26 @@ def test_the_size_of_the_course(tmp_path: Path) -> None:
     assert {"block 5/output", "scores"} <= set(trace.steps)
     assert sum(array.size for array in loaded.parameters.values()) == 205_962
     assert isinstance(headwork.load(saved, torch=True), VisionTransformer)
+
+
+def one_number_wide(image_size: int, **changes: Any) -> VisionTransformer:
+    """A transformer of few parameters, whatever the size of its images."""
+    sizes = {"width": 1, "hidden": 1, "heads": 1, "depth": 1, "patch_size": 4, "image_size": image_size}
+    return VisionTransformer(VisionTransformerConfig(**sizes | changes))
+
+
+def test_a_small_file_of_a_large_model_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    large, deep = one_number_wide(236), one_number_wide(232, depth=12)
+    told = r"step 'block 0/attention/scores' is 12,124,324 numbers"
+    with pytest.raises(TooLarge, match=rf"VisionTransformer: .*{told}"):
+        large.save_pretrained(tmp_path / "large")
+    with monkeypatch.context() as patch:
+        patch.setattr(model, "MAX_STEP_VALUES", 10**9)
+        patch.setattr(model, "MAX_PASS_VALUES", 10**9)
+        for name, one in (("large", large), ("deep", deep), ("most", one_number_wide(232))):
+            one.save_pretrained(tmp_path / name)
+    assert headwork.load(tmp_path / "most").config.image_size == 232
+    with pytest.raises(TooLarge, match=rf"large/model.safetensors: on an image of side 236 the {told}"):
+        headwork.load(tmp_path / "large")
+    with pytest.raises(TooLarge, match=r"deep.*with those before; at most 12,000,000 and 250,000,000"):
+        headwork.load(tmp_path / "deep", torch=True)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from headwork.errors import InputError
-from headwork.mechanisms import parameters as trees
+from headwork.mechanisms import parameters as params
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.mechanisms.kernels import PLAIN
 from headwork.models.model import MODELS
@@ -33,7 +33,7 @@ def inputs_of(model: Any, batch: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...]
 def hand_run(model: Any, batch: tuple[Tensor, ...]) -> Any:
     inputs, more = inputs_of(model, batch)
     more = {name: tuple(map(by_hand, pair)) for name, pair in more.items()}
-    tree = trees.map_tree(lambda name, leaf: by_hand(leaf), model.tree())
+    tree = params.map_tree(lambda name, leaf: by_hand(leaf), model.tree())
     return model.definition.function(tree, model.config, *map(by_hand, inputs), **more)
 
 
@@ -73,7 +73,7 @@ def test_shapes_alone_give_the_shapes(case: Any) -> None:
 
     kept: dict[str, Any] = {}
     recorded: dict[str, Any] = {}
-    tree = trees.map_tree(lambda name, leaf: shape(leaf), model.definition.specs(model.config))
+    tree = params.map_tree(lambda name, leaf: shape(leaf), model.definition.specs(model.config))
     options = {name: tuple(map(shape, pair)) for name, pair in more.items()}
     model.definition.function(
         tree, model.config, *map(shape, inputs), **options, kernels=PLAIN.with_note(recorder(kept))
@@ -110,25 +110,25 @@ def test_a_tree_is_built_from_flat_names_and_back(case: Any) -> None:
     model = case.model()
     template, state = model.definition.specs(model.config), dict(model.state_dict())
     fixed = {n: t for n, t in model.named_buffers() if n not in state}
-    tree = trees.fill_tree(template, state | fixed)
-    assert {n: id(t) for n, t in trees.flatten_tree(tree).items()} == {
+    tree = params.fill_tree(template, state | fixed)
+    assert {n: id(t) for n, t in params.flatten_tree(tree).items()} == {
         n: id(t) for n, t in (state | fixed).items()
     }
-    paths = trees.parameter_paths(template)
+    paths = params.parameter_paths(template)
     assert len(set(paths.values())) == len(paths)
-    again = trees.fill_tree(template, {paths[name]: value for name, value in (state | fixed).items()})
-    assert trees.flatten_tree(again).keys() == trees.flatten_tree(tree).keys()
+    again = params.fill_tree(template, {paths[name]: value for name, value in (state | fixed).items()})
+    assert params.flatten_tree(again).keys() == params.flatten_tree(tree).keys()
     first = next(iter(state))
     with pytest.raises(InputError, match=r"is missing\. Expected"):
-        trees.fill_tree(template, {n: t for n, t in (state | fixed).items() if n != first})
+        params.fill_tree(template, {n: t for n, t in (state | fixed).items() if n != first})
     with pytest.raises(InputError, match="unknown parameter in a file 'W_x_y'"):
-        trees.fill_tree(template, {**state, **fixed, "W_x_y": state[first]}, "a file")
+        params.fill_tree(template, {**state, **fixed, "W_x_y": state[first]}, "a file")
     with pytest.raises(InputError, match=r"is 1 x 1 x 1 x 1 x 1, expected"):
-        trees.fill_tree(template, {**state, **fixed, first: np.zeros((1, 1, 1, 1, 1))})
+        params.fill_tree(template, {**state, **fixed, first: np.zeros((1, 1, 1, 1, 1))})
 
 
 def test_paths_are_those_of_the_steps(cases: dict[str, Any]) -> None:
-    paths = trees.parameter_paths(DEFINITIONS["VisionTransformer"].specs(cases["vision"].config))
+    paths = params.parameter_paths(DEFINITIONS["VisionTransformer"].specs(cases["vision"].config))
     assert paths["transformer.blocks.1.feed_forward.W_1"] == "block 1/feed-forward/W_1"
     assert paths["transformer.blocks.0.normalisation_2.scale"] == "block 0/normalisation 2/scale"
     assert paths["class_token"] == "class token"

@@ -235,11 +235,11 @@ def test_vit_for_another_image_size(tmp_path: Path) -> None:
     for image in (48, 24):
         images = torch.randn(2, 3, image, image)
         wanted = theirs(images, interpolate_pos_encoding=True).logits
-        assert largest(from_transformers(tmp_path, image=image)(images) - wanted) < 1e-5
+        assert largest(from_transformers(tmp_path, image_size=image)(images) - wanted) < 1e-5
     with pytest.raises(InputError, match="cannot be cut into patches"):
-        from_transformers(tmp_path, image=50)
+        from_transformers(tmp_path, image_size=50)
     with pytest.raises(ValueError, match="image_size is 0"):
-        from_transformers(tmp_path, image=0)
+        from_transformers(tmp_path, image_size=0)
 
 
 @torch.no_grad()

@@ -8,11 +8,11 @@ import sympy
 from matplotlib.figure import Figure
 
 from benchmarks import kept_runs
-from headwork.documents import Figure as Picture
+from headwork.documents import FigureBlock
 from headwork.errors import InputError
 from headwork.problems import GROUPS, Problem, Solution, all_problems, find, summary
-from headwork.problems.book import book_texts
-from headwork.problems.report import handout_texts, report
+from headwork.problems.book import BOOK
+from headwork.problems.report import HANDOUTS, report
 
 COUNTS = {"A": 3, "B": 8, "C": 5, "D": 4, "E": 1, "F": 2, "G": 12}
 EXPECTED = [f"{group}{number}" for group, count in COUNTS.items() for number in range(1, count + 1)]
@@ -47,8 +47,8 @@ def test_every_form_can_be_written(slug):
 
 
 def test_every_text_of_the_book_belongs_to_a_problem_and_a_checked_value():
-    assert list(book_texts()) == EXPECTED
-    for slug, words in book_texts().items():
+    assert list(BOOK) == EXPECTED
+    for slug, words in BOOK.items():
         labels = {finding.label for finding in find(slug).solve().findings} if "errors" in words else set()
         assert set(words.get("errors", {})) <= labels, slug
 
@@ -160,7 +160,7 @@ def test_an_ellipsis_does_not_end_an_answer_in_the_summary():
 
 
 def test_every_problem_answers_a_question_of_a_hand_out():
-    questions = [q for handout in handout_texts().values() for q in handout["questions"].values()]
+    questions = [q for handout in HANDOUTS.values() for q in handout["questions"].values()]
     assert {slug for question in questions for slug in question["problems"]} == set(EXPECTED)
     assert all(len(question["asks"]) > 10 for question in questions)
 
@@ -187,7 +187,7 @@ def test_the_report_opens_each_question_in_the_lab(tmp_path):
 
 
 def test_the_report_links_that_of_the_model(tmp_path):
-    trained = SimpleNamespace(test_accuracy=0.97), Picture(Figure(), "images", "12 are correct.")
+    trained = SimpleNamespace(test_accuracy=0.97), FigureBlock(Figure(), "images", "12 are correct.")
     text = report({"A1": find("A1").solve()}, tmp_path, trained).read_text()
     assert text.count('href="digits/report.html"') == 2
     assert "Test accuracy 97.0%" in text

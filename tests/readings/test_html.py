@@ -156,7 +156,7 @@ def test_what_is_no_number_is_marked() -> None:
 
 def test_a_long_exact_form_stays_out_of_its_cell_but_in_the_page() -> None:
     trace = explain("self-attention", tokens="1 2; 3 4; sqrt(2) 1/3", exact=True)
-    value = trace["output"].exact[2, 1]  # type: ignore[index]
+    value = trace["output"].exact_values[2, 1]  # type: ignore[index]
     text = trace.exact_text(value)
     assert len(text) > 60
     shown = Renderable(trace.to_html())

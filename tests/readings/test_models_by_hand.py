@@ -14,7 +14,7 @@ import pytest
 import headwork
 import headwork.cli.learn
 from headwork.errors import InputError, TooLarge
-from headwork.mechanisms import parameters as trees
+from headwork.mechanisms import parameters as params
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.numbers.exact import exact_text
 from headwork.readings.trace_document import trace_values
@@ -51,7 +51,7 @@ def test_drawn_parameters_give_what_torch_gives(definition: Any) -> None:
     fields = {n: v for n, v in trace.options.items() if v is not None and "mask" not in n}
     fields |= {"epsilon": 0.01} if "epsilon" in fields else {}
     model = MODELS[definition.name](definition.config_class(**fields)).double().eval()
-    paths = trees.parameter_paths(definition.specs(model.config))
+    paths = params.parameter_paths(definition.specs(model.config))
     with torch.no_grad():
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             tensor.copy_(torch.tensor(trace[paths[name]].values))
@@ -85,7 +85,8 @@ def test_the_tiny_encoder_is_exact_quick_and_short(more: dict[str, Any]) -> None
         np.testing.assert_allclose(value.values, decimals[path].values, rtol=1e-12, atol=1e-12)
         names |= {str(name): name.definition for name in value.abbreviations}
         forms = [
-            exact_text(x) for x in (*value.exact.flat, *(name.definition for name in value.abbreviations))
+            exact_text(x)
+            for x in (*value.exact_values.flat, *(name.definition for name in value.abbreviations))
         ]
         assert max(map(len, forms)) <= 200
         used = {name for form in forms for name in re.findall(r"u_\d+", form)}
@@ -117,7 +118,7 @@ def test_a_symbol_goes_through_a_model() -> None:
     trace = headwork.explain("encoder", tokens="x 2; 2 0")
     assert trace.exact
     assert trace.output.values[0, 0] is None
-    assert max(len(exact_text(x)) for x in trace.output.exact.flat) <= 200
+    assert max(len(exact_text(x)) for x in trace.output.exact_values.flat) <= 200
 
 
 def test_what_is_not_given_is_the_identity_or_needed() -> None:
@@ -195,9 +196,9 @@ def test_an_opposite_has_the_same_name_and_the_other_sign() -> None:
     import sympy
 
     from headwork.numbers.exact import to_float
-    from headwork.numbers.naming import Names
+    from headwork.numbers.naming import NumberNames
 
-    names, long = Names(), sum(sympy.exp(sympy.sqrt(n)) for n in (2, 3, 5, 7, 11))
+    names, long = NumberNames(), sum(sympy.exp(sympy.sqrt(n)) for n in (2, 3, 5, 7, 11))
     first, opposite = names.shorten(long), names.shorten(-long)
     assert str(first) == "u_1"
     assert opposite == -first
@@ -208,9 +209,9 @@ def test_a_quotient_of_names_is_shortened() -> None:
     import sympy
 
     from headwork.numbers.exact import as_single_fraction
-    from headwork.numbers.naming import Names
+    from headwork.numbers.naming import NumberNames
 
-    u = Names()._name(sympy.E + sympy.pi)
+    u = NumberNames()._name(sympy.E + sympy.pi)
     assert as_single_fraction(7 * (2 * u + 3) / (-2 * u - 3)) == -7
     assert as_single_fraction((u - 3) / (3 - u)) == -1
     assert as_single_fraction((u - 3) / (u + 3)) == (u - 3) / (u + 3)

@@ -55,7 +55,7 @@ def test_the_published_numbers_of_a2(a2: Trace) -> None:
     assert a2["scores"].values.tolist() == [[1, 2, 0, 1], [2, 4, 0, 2], [0, 0, 0, 0], [1, 2, 0, 1]]
     np.testing.assert_allclose(a2["weights"].values[1], [0.1050, 0.7758, 0.0142, 0.1050], atol=5e-5)
     np.testing.assert_allclose(a2.output.values, [[0, 0.6622], [0, 0.3292], [0, 1], [0, 0.6622]], atol=5e-5)
-    assert [a2.exact_text(x) for x in a2.output.exact[:, 1]] == [
+    assert [a2.exact_text(x) for x in a2.output.exact_values[:, 1]] == [
         "(3*e + 1)/(e + 1)^2",
         "(3*e^2 + 1)/(e^2 + 1)^2",
         "1",
@@ -301,8 +301,10 @@ def test_exact_work_beyond_a_size_is_refused_and_decimals_are_offered() -> None:
 
 
 def test_decimal_work_has_an_end_too() -> None:
-    with pytest.raises(TooLarge, match="at most 200,000,000"):
+    with pytest.raises(TooLarge, match="at most 10,000,000"):
         explain("self-attention", tokens=np.zeros((9000, 1)).tolist())
+    with pytest.raises(TooLarge, match=r"recurrence: more than 3,000 steps. Take fewer tokens"):
+        explain("recurrence", inputs=np.zeros((2000, 1)).tolist(), W_x="1", W_h="1")
 
 
 def test_six_tokens_of_width_four_with_two_heads_are_worked_exactly() -> None:
@@ -375,9 +377,9 @@ def test_errors_in_words(slug: str, given: dict[str, Any], words: str, exact: bo
 def test_what_if_edits_add_up() -> None:
     trace = explain("self-attention", tokens="1 2; 2 0", beta=1, exact=True)
     both = trace.what_if("key", "1 0; 0 1").what_if("value", "5 0; 0 5")
-    assert both["key"].exact.tolist() == [[1, 0], [0, 1]]
-    assert both["value"].exact.tolist() == [[5, 0], [0, 5]]
-    assert both["scores"].exact.tolist() == [[1, 2], [2, 0]]
+    assert both["key"].exact_values.tolist() == [[1, 0], [0, 1]]
+    assert both["value"].exact_values.tolist() == [[5, 0], [0, 5]]
+    assert both["scores"].exact_values.tolist() == [[1, 2], [2, 0]]
     assert repr(both).startswith("<Trace of self-attention")
 
 
@@ -386,9 +388,9 @@ def test_infinite_beta_is_one_truth_however_it_is_asked_for() -> None:
     typed = explain("self-attention", beta="oo", exact=True, **given)
     limit = explain("self-attention", beta="beta", **given).limit("beta", "oo")
     for path in typed.steps:
-        assert (typed[path].exact == limit[path].exact).all(), path
+        assert (typed[path].exact_values == limit[path].exact_values).all(), path
         assert typed[path].formula == limit[path].formula
     # Each product as it is: beta times it would be infinite; the weights are the limit.
-    assert typed["scores"].exact.tolist() == [[7, 6, 2], [2, 4, 0], [3, 2, 1]]
+    assert typed["scores"].exact_values.tolist() == [[7, 6, 2], [2, 4, 0], [3, 2, 1]]
     assert typed["scores"].formula == r"Q K^\top"
     assert r"\operatorname{softmax}(\beta\, S') \text{ as } \beta \to \infty" in typed["weights"].formula

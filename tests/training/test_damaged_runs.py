@@ -16,10 +16,10 @@ from PIL import Image
 from safetensors.torch import load, save
 
 from headwork import training
-from headwork.checkpoint_files import manifest
 from headwork.errors import InputError
 from headwork.inspection.predictions import predict
 from headwork.inspection.run_report import evaluate_run
+from headwork.model_files import manifest_bytes
 from headwork.training.progress import quiet
 from headwork.training.recipes import read_run
 
@@ -176,7 +176,7 @@ def test_a_pipe_or_an_endless_device_is_refused(name, copied, digit):
 def replace_weights(folder, state):
     files = {"config.json": (folder / "config.json").read_bytes(), "model.safetensors": save(state)}
     (folder / "model.safetensors").write_bytes(files["model.safetensors"])
-    (folder / "manifest.json").write_bytes(manifest(files))
+    (folder / "manifest.json").write_bytes(manifest_bytes(files))
 
 
 def test_logits_that_are_not_finite_are_refused_by_the_example(copied, digit):

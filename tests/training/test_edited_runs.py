@@ -17,9 +17,9 @@ import pytest
 from PIL import Image
 
 from headwork import training
-from headwork.checkpoint_files import manifest, to_json_bytes
 from headwork.errors import HeadworkError, InputError
 from headwork.lab.known_models import open_files
+from headwork.model_files import manifest_bytes, to_json_bytes
 from headwork.training.checkpoints import step_folders
 
 MISSING = object()
@@ -78,7 +78,9 @@ def as_lines(lines: Any) -> bytes:
 def renew(folder: Path) -> None:
     """A manifest of the files as they are."""
     listed = json.loads((folder / "manifest.json").read_bytes())["files"]
-    (folder / "manifest.json").write_bytes(manifest({name: (folder / name).read_bytes() for name in listed}))
+    (folder / "manifest.json").write_bytes(
+        manifest_bytes({name: (folder / name).read_bytes() for name in listed})
+    )
 
 
 def edited(folder: Path, name: str) -> Iterator[tuple[tuple[Any, ...], Any]]:

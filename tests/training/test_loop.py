@@ -51,12 +51,12 @@ def test_matrices_decay_and_the_rest_does_not(small, digits):
 
 
 def test_dropout_is_drawn_anew_in_each_step_and_the_same_again(small, digits):
-    from headwork.training.distributed import ProcessGroup
+    from headwork.training.distributed import DistributedContext
     from headwork.training.preparation import prepare
 
     run = small("model.dropout=0.5", "learning_rate=1e-30", "augmentation.shift=0")
     prepared = prepare(run, log=quiet, data=digits)
-    trainer = loop.Trainer(prepared, prepared.new_model(), ProcessGroup(), quiet)
+    trainer = loop.Trainer(prepared, prepared.new_model(), DistributedContext(), quiet)
     first, second, again = (trainer.step(np.arange(64), step)[0] for step in (0, 1, 0))
     assert first == again != second
 

@@ -16,7 +16,7 @@ import pytest
 from headwork import training
 from headwork.errors import InputError
 from headwork.training import loop, runs
-from headwork.training.distributed import ProcessGroup
+from headwork.training.distributed import DistributedContext
 from headwork.training.progress import quiet
 
 HERE = Path(__file__).parent
@@ -55,7 +55,7 @@ def test_another_number_of_processes_is_refused_or_accepted(stopped, tmp_path):
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_stopped_under_torchrun_the_first_alone_says_how_to_go_on(rank, small, tmp_path, monkeypatch):
-    class One(ProcessGroup):
+    class One(DistributedContext):
         """One of two processes, without the other."""
 
         def wrap_model(self, model):
@@ -88,7 +88,7 @@ def rewrite(place: Path, state: object) -> None:
     """A checkpoint with another state, its manifest right."""
     import shutil
 
-    from headwork.checkpoint_files import to_json_bytes, write_folder
+    from headwork.model_files import to_json_bytes, write_folder
 
     files = {path.name: path.read_bytes() for path in place.iterdir() if path.name != "manifest.json"}
     shutil.rmtree(place)

@@ -68,7 +68,7 @@ def legend_of(runs, monkeypatch):
     """The legend of the validation accuracy, as compare_curves draws it."""
     drawn = []
     monkeypatch.setattr(
-        "headwork.inspection.run_comparison.save_plot", lambda picture, out: drawn.append(picture)
+        "headwork.inspection.run_comparison.save_figure", lambda picture, out: drawn.append(picture)
     )
     compare_curves(runs, "nowhere.svg")
     monkeypatch.undo()
@@ -442,7 +442,7 @@ def test_the_main_job_on_a_smaller_model(small, tmp_path, monkeypatch):
     monkeypatch.setattr(job, "vision", lambda data: small())
     result, picture = job.train_digits(tmp_path, log=quiet)
     assert result.test_accuracy == training.Result.read(tmp_path / "digits").test_accuracy
-    assert len(picture.plot.axes) == 12
+    assert len(picture.figure.axes) == 12
     assert (tmp_path / "digits" / "report.html").exists()
     assert "are correct" in picture.caption
 

@@ -24,9 +24,8 @@ DEFAULT_FORMAT = "text"  # where none is asked for
 @cache
 def format_names() -> tuple[str, ...]:
     """The formats there are, the usual one first."""
-    return tuple(
-        sorted((module.name for module in iter_modules(__path__)), key=lambda n: (n != DEFAULT_FORMAT, n))
-    )
+    names = (module.name for module in iter_modules(__path__))
+    return tuple(sorted(names, key=lambda name: (name != DEFAULT_FORMAT, name)))
 
 
 class Format(Protocol):

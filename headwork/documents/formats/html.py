@@ -18,7 +18,7 @@ from headwork.documents.blocks import CellIndex, Document, Formula, block_kind
 from headwork.documents.formulas import mathml, plain_formula
 from headwork.documents.page_templates import read_asset, render_template, script_data
 from headwork.documents.pandoc import with_pictures, write_tree
-from headwork.documents.plots import plot_svg
+from headwork.documents.plots import figure_svg
 from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style, escape_controls
 from headwork.documents.token_views import AttentionView, TokenHeatmaps
@@ -132,7 +132,7 @@ class Html(Renderer):
 
     def template(self, block: Any) -> Iterator[Markup]:
         kind = block_kind(block)
-        yield render_template("blocks.html", kind=kind, block=block, html=self, plot_svg=plot_svg)
+        yield render_template("blocks.html", kind=kind, block=block, html=self, figure_svg=figure_svg)
 
     def heading(self, block: blocks.Heading) -> Iterator[Markup]:
         if block.level == 2 and self.interactive:
@@ -140,7 +140,7 @@ class Html(Renderer):
             self.contents.append((block.anchor, block.text))
         yield from self.template(block)
 
-    prose = caution = figure = details = verdict_card = items = table = template
+    prose = caution = figure_block = details = verdict_card = items = table = template
 
     def attention_view(self, block: AttentionView | TokenHeatmaps) -> Iterator[Markup]:
         self.has_token_view = True
@@ -185,7 +185,7 @@ class Matrix:
     axes: tuple[str, ...]
     rows: Sequence[int | None]
     columns: Sequence[int | None]
-    heat: bool = False
+    as_heatmap: bool = False
 
     def cells(self) -> list[list[CellIndex | None]]:
         """The index of each cell in the whole value, row by row; None stands for those left out."""
@@ -204,22 +204,20 @@ class ValueCard:
 
     value: blocks.Value
     matrices: list[Matrix]
-    whole: bool
+    all_cells: bool
 
     @classmethod
-    def of(cls, value: blocks.Value, whole: bool, cells_left: int) -> "ValueCard":
+    def from_value(cls, value: blocks.Value, all_cells: bool, cells_left: int) -> "ValueCard":
         """What is too large for a table is a heat map, of its cells while so many are left."""
         every = list(value.matrices())
-        in_heatmap = (
-            not whole and value.values.size <= cells_left and all(x is not None for x in value.values.flat)
-        )
+        in_heatmap = not all_cells and value.values.size <= cells_left and None not in list(value.values.flat)
         visible = [every[i] for i in number_format.visible_indices(len(every), MAX_MATRICES) if i is not None]
         matrices = []
         for caption, index in visible:
             shape = [size for size, at in zip(value.values.shape, index, strict=True) if at is None]
             down, across = (1, 1, *shape)[-2:]
             heat = in_heatmap and max(down, across) > number_format.MAX_SHOWN
-            shown = range if whole or heat else number_format.visible_indices
+            shown = range if all_cells or heat else number_format.visible_indices
             axes = value.matrix_axes(index)
             matrices.append(Matrix(caption, index, axes, shown(down), shown(across), heat))
         complete = all(None not in (*m.rows, *m.columns) for m in matrices) and len(visible) == len(every)
@@ -228,7 +226,7 @@ class ValueCard:
     def cells(self) -> Iterator[tuple[CellIndex, bool]]:
         """Every cell that is shown, in order, and whether as a part of a heat map."""
         for matrix in self.matrices:
-            yield from ((i, matrix.heat) for row in matrix.cells() for i in row if i is not None)
+            yield from ((i, matrix.as_heatmap) for row in matrix.cells() for i in row if i is not None)
 
 
 def values_markup(
@@ -243,7 +241,7 @@ def values_markup(
     cards: list[ValueCard] = []
     cells_left = MAX_HEAT // len(frames) if interactive else 0
     for value in visible:
-        cards.append(ValueCard.of(value, block.whole, cells_left))
+        cards.append(ValueCard.from_value(value, block.all_cells, cells_left))
         cells_left -= sum(heat for _, heat in cards[-1].cells())
     frame = Frame(block, cards)
     data, has_exact = Markup(), False
@@ -343,7 +341,7 @@ class CellRecords:
         self.cards = cards
         cells: list[tuple[str, CellIndex]] = [(name, ()) for name in options]
         cells += [(card.value.name, index) for card in cards for index, _ in card.cells()]
-        self.order = {index: number for number, index in enumerate(cells)}
+        self.cell_numbers = {index: number for number, index in enumerate(cells)}
 
     def _record_id(self, record: Any) -> int:
         return self.record_ids.setdefault(record, len(self.record_ids))
@@ -363,7 +361,7 @@ class CellRecords:
                 arithmetic: tuple[Any, ...] = ("", "", ())  # the page names the cell and what it shows
                 if block.arithmetic and budget > stop and self.characters < MAX_CHARACTERS:
                     cell = block.arithmetic(name, index)
-                    sources = tuple(self.order[source] for source in cell.sources if source in self.order)
+                    sources = tuple(self.cell_numbers[s] for s in cell.sources if s in self.cell_numbers)
                     arithmetic = (_cut(cell.text), _cut(cell.in_names), sources)
                     budget -= 4 + len(cell.sources)  # how many cells that took
                     self.characters += len(arithmetic[0]) + len(arithmetic[1])
@@ -372,11 +370,11 @@ class CellRecords:
                     continue
                 tint = "odd" if entry.not_finite else entry.heat
                 cells.append(self._record_id((entry.decimal, str(entry.exact), tint, *arithmetic)))
-        own = [card.value.name for card in self.cards if not card.value.shown_with_step]
+        step_names = [card.value.name for card in self.cards if not card.value.shown_with_step]
         return {
             "cells": cells,
             "numbers": b64encode(np.array(numbers, "<f8").tobytes()).decode(),
-            "formulas": [mathml(frame.values[name].equation) for name in own],
+            "formulas": [mathml(frame.values[name].equation) for name in step_names],
             "warnings": block.warnings,
             "title": block.title,
         }

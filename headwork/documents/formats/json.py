@@ -40,7 +40,7 @@ def _data(block: blocks.Block) -> Any:
     if isinstance(block, (blocks.Details, blocks.VerdictCard)):
         names = ("summary",) if isinstance(block, blocks.Details) else ("name", "verdict", "text")
         return {name: getattr(block, name) for name in names} | {"parts": list(map(_data, block.blocks))}
-    if isinstance(block, blocks.Figure):
+    if isinstance(block, blocks.FigureBlock):
         return {"figure": block.alt, "caption": block.caption}
     if isinstance(block, (blocks.Heading, blocks.Caution, blocks.Items, blocks.Code)):
         return asdict(block)

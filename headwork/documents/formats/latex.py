@@ -66,21 +66,21 @@ def pictures(document: Document) -> dict[str, bytes]:
     }
 
 
-def escape_latex(text: str, longest: int = LONGEST_WORD) -> str:
+def escape_latex(text: str, max_length: int = LONGEST_WORD) -> str:
     r"""Plain text for LaTeX; a letter that its usual fonts lack by its number, a long word breakable.
 
     >>> print(escape_latex("50% of W_q \\ 字"))
     50\% of W\_q \textbackslash{} {[}U+5B57{]}
     """
-    return re.sub(r"\S+", lambda match: _escape_word(match[0], longest), text)
+    return re.sub(r"\S+", lambda match: _escape_word(match[0], max_length), text)
 
 
-def _escape_word(word: str, longest: int = LONGEST_WORD) -> str:
+def _escape_word(word: str, max_length: int = LONGEST_WORD) -> str:
     parts = [
         ESCAPES.get(s, s if 31 < ord(s) < 127 or 160 < ord(s) < 0x17F else f"{{[}}U+{ord(s):04X}{{]}}")
         for s in word
     ]
-    return "".join(parts) if len(word) <= longest else r"\allowbreak{}".join(parts)
+    return "".join(parts) if len(word) <= max_length else r"\allowbreak{}".join(parts)
 
 
 def _ensure_math(sign: re.Match[str]) -> str:
@@ -117,9 +117,9 @@ class Latex(FormulaRenderer):
     def display(self, latex: str) -> str:
         return f"\\[\n\\fit{{$\\displaystyle {latex}$}}\n\\]"
 
-    def figure(self, block: blocks.Figure) -> Iterator[str]:
+    def figure_block(self, block: blocks.FigureBlock) -> Iterator[str]:
         name = f"figure-{len(self.pictures) + 1}.png"
-        self.pictures[name] = block.plot
+        self.pictures[name] = block.figure
         yield rf"\picturefile{{{name}}}{{{escape_latex(block.alt)}}} {escape_latex(block.caption)}"
 
     def pandoc_text(self, block: blocks.PandocText) -> Iterator[str]:
@@ -144,20 +144,20 @@ class Latex(FormulaRenderer):
 
     # --- tables ---------------------------------------------------------------------------------
 
-    def cell(self, cell: Any, longest: int = LONGEST_WORD) -> str:
+    def cell(self, cell: Any, max_length: int = LONGEST_WORD) -> str:
         if isinstance(cell, blocks.Badge):
             return rf"\fbox{{{escape_latex(cell.text)}}}" if cell.tone == "bad" else escape_latex(cell.text)
         if isinstance(cell, blocks.Bar):
             return rf"\rule{{{6 * cell.share:.2f}em}}{{1.2ex}} {escape_latex(cell.text)}"
         if isinstance(cell, (tuple, list)):
             return f"${TIMES_SIGN.join(map(str, cell))}$"
-        return f"${cell.latex}$" if isinstance(cell, Formula) else escape_latex(cell_text(cell), longest)
+        return f"${cell.latex}$" if isinstance(cell, Formula) else escape_latex(cell_text(cell), max_length)
 
     def grid(self, table: blocks.Table) -> Iterator[str]:
         texts = [list(table.columns), *([cell_text(cell) for cell in row] for row in table.rows)]
         natural = [EM * max(len(row[j]) for row in texts) for j in range(len(table.columns))]
         shares = _column_shares(natural)
-        sides = [
+        alignment = [
             rf"p{{{share:.3f}\linewidth}}" if share else "r" if right else "l"
             for share, right in zip(shares, table.numeric(), strict=True)
         ]
@@ -190,7 +190,7 @@ class Latex(FormulaRenderer):
         ends = accumulate(heights)
         pages = groupby(zip(rows, ends, strict=True), key=lambda row: row[1] // PAGE_LINES)
         for part in [[row for row, _ in page] for _, page in pages] or [[]]:
-            inner = "\n".join([rf"\begin{{tabular}}{{{''.join(sides)}}}", *head, *part, r"\end{tabular}"])
+            inner = "\n".join([rf"\begin{{tabular}}{{{''.join(alignment)}}}", *head, *part, r"\end{tabular}"])
             yield rf"\fit{{{inner}}}"
 
     # --- values ---------------------------------------------------------------------------------
@@ -206,10 +206,10 @@ class Latex(FormulaRenderer):
 
 def _column_shares(natural: list[float]) -> list[float]:
     """The share of the line for each column of long text, which wraps; 0 for the others."""
-    wide = [size if size > WRAPPED_COLUMN else 0.0 for size in natural]
+    wrapped_sizes = [size if size > WRAPPED_COLUMN else 0.0 for size in natural]
     if sum(natural) <= LINE_WIDTH - 6 * len(natural):
-        wide = [0.0] * len(natural)
-    fixed = (sum(natural) - sum(wide)) / LINE_WIDTH  # of which \fit may halve the letters
-    remaining = min(0.85, sum(wide) / LINE_WIDTH, max(0.95 - fixed, 0.8 - 0.5 * fixed, 0.1))
-    weights = [sqrt(size) for size in wide]
+        wrapped_sizes = [0.0] * len(natural)
+    fixed = (sum(natural) - sum(wrapped_sizes)) / LINE_WIDTH  # of which \fit may halve the letters
+    remaining = min(0.85, sum(wrapped_sizes) / LINE_WIDTH, max(0.95 - fixed, 0.8 - 0.5 * fixed, 0.1))
+    weights = [sqrt(size) for size in wrapped_sizes]
     return [remaining * weight / (sum(weights) or 1.0) for weight in weights]

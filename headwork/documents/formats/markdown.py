@@ -72,7 +72,7 @@ class Markdown(FormulaRenderer):
     def caution(self, block: blocks.Caution) -> Iterator[str]:
         yield f"> **Note:** {self.text(block.text)}"
 
-    def figure(self, block: blocks.Figure) -> Iterator[str]:
+    def figure_block(self, block: blocks.FigureBlock) -> Iterator[str]:
         caption = f": {self.text(block.caption)}" if block.caption else ""
         yield f"*Figure ({self.text(block.alt)})*{caption}"
 

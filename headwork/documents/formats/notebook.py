@@ -5,10 +5,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from headwork.documents import Block, Code, Details, Document, Figure, Heading, Prose, Renderable, as_blocks
+from headwork.documents import Block, Code, Details, Document, Heading, Prose, Renderable, as_blocks
+from headwork.documents.blocks import FigureBlock
 from headwork.documents.formats.markdown import escape_markdown, markdown_text
 from headwork.documents.plots import figure_bytes
-from headwork.documents.style import PLAIN, Style
+from headwork.documents.style import PLAIN, Style, escape_controls
 
 SUFFIX = ".ipynb"
 
@@ -49,7 +50,7 @@ def _cells(blocks: Iterable[Block], runs: bool) -> Iterable[NotebookCell]:
     """
     words: list[Block] = []
     for block in _flat(blocks):
-        if not (isinstance(block, Figure) or (isinstance(block, Code) and (runs or block.output))):
+        if not (isinstance(block, FigureBlock) or (isinstance(block, Code) and (runs or block.output))):
             words.append(block)
             continue
         if words:
@@ -75,15 +76,15 @@ def _flat(blocks: Iterable[Block]) -> Iterator[Block]:
             yield block
 
 
-def _png(figure: Figure) -> str:
-    return base64.b64encode(figure_bytes(figure.plot, "png")).decode()
+def _png(figure: FigureBlock) -> str:
+    return base64.b64encode(figure_bytes(figure.figure, "png")).decode()
 
 
-def _output(output: Renderable | Figure | str) -> dict[str, Any]:
+def _output(output: Renderable | FigureBlock | str) -> dict[str, Any]:
     """An output as a kernel writes it below a cell: printed text, a picture, or what shows itself."""
     if isinstance(output, str):
         return {"output_type": "stream", "name": "stdout", "text": output.splitlines(True)}
-    if isinstance(output, Figure):
+    if isinstance(output, FigureBlock):
         data = {"image/png": _png(output), "text/plain": "<Figure>"}
     else:
         data = {"text/html": output._repr_html_(), "text/plain": output.to_text()}
@@ -102,7 +103,7 @@ def notebook_text(cells: Iterable[NotebookCell]) -> str:
             "cell_type": cell.kind,
             "id": f"cell-{number}",
             "metadata": dict(cell.metadata),
-            "source": cell.source.rstrip("\n").splitlines(keepends=True),
+            "source": escape_controls(cell.source.rstrip("\n"), colour=False).splitlines(keepends=True),
         }
         if cell.attachments:
             entry["attachments"] = dict(cell.attachments)

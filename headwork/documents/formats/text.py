@@ -55,7 +55,7 @@ class Text(Renderer):
     def caution(self, block: blocks.Caution) -> Iterator[str]:
         yield "\n".join(self.wrapped(f"Note: {block.text}", "", "  "))
 
-    def figure(self, block: blocks.Figure) -> Iterator[str]:
+    def figure_block(self, block: blocks.FigureBlock) -> Iterator[str]:
         yield f"[Figure: {block.alt}] {block.caption}".rstrip()
 
     def items(self, block: blocks.Items) -> Iterator[str]:
@@ -82,12 +82,13 @@ class Text(Renderer):
         cells = [*([list(table.columns)] if any(table.columns) else []), *rows]
         widths = [max((len(row[j]) for row in cells), default=0) for j in range(len(table.columns))]
         lines = [self.style.bold(table.title)] if table.title else []
+        numeric = table.numeric()
         if sum(widths) > MAX_TABLE_WIDTH:
             widths = [min(width, MAX_CELL_WIDTH) for width in widths]
         for row in cells:
             wrapped = [wrap(cell, width) or [""] for cell, width in zip(row, widths, strict=True)]
             for part in zip_longest(*wrapped, fillvalue=""):
-                parts = zip(part, widths, table.numeric(), strict=True)
+                parts = zip(part, widths, numeric, strict=True)
                 lines.append("  ".join(c.rjust(w) if right else c.ljust(w) for c, w, right in parts).rstrip())
         if table.summed:
             lines.insert(-1, "  ".join("-" * width for width in widths))
@@ -99,7 +100,7 @@ class Text(Renderer):
         head = [*self.wrapped(block.title), *self.wrapped(block.settings, "  ", "  ")]
         yield "\n".join(head)
         for value in block.all_values():
-            yield "\n".join([*self._value_heading(value), *self._numbers(value, block.whole)])
+            yield "\n".join([*self._value_heading(value), *self._numbers(value, block.all_cells)])
         yield from self.notes(block.warnings)
 
     def _value_heading(self, value: blocks.Value) -> Iterator[str]:
@@ -114,11 +115,11 @@ class Text(Renderer):
     def with_bold(self, line: str, name: str) -> str:
         return line.replace(name, self.style.bold(name), 1)
 
-    def wrapped(self, words: str, first: str = "", later: str = "") -> list[str]:
+    def wrapped(self, words: str, indent: str = "", hanging: str = "") -> list[str]:
         width = self.style.width
-        return wrap(words, width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False)
+        return wrap(words, width, initial_indent=indent, subsequent_indent=hanging, break_on_hyphens=False)
 
-    def _numbers(self, value: blocks.Value, whole: bool) -> Iterator[str]:
+    def _numbers(self, value: blocks.Value, all_cells: bool) -> Iterator[str]:
         for caption, index in value.matrices():
             if caption:
                 yield f"  {caption}"
@@ -129,14 +130,14 @@ class Text(Renderer):
                 decimals if exact is None else number_format.exact_texts(exact, number_format.with_infinity)
             )
             if np.array_equal(strings, decimals):
-                yield from self._table(decimals, whole)
+                yield from self._table(decimals, all_cells)
             elif self._fits(strings):
-                yield from self._table(strings, whole)
+                yield from self._table(strings, all_cells)
                 if all(number is not None for number in numbers.flat):
                     yield "  ="
-                    yield from self._table(decimals, whole)
+                    yield from self._table(decimals, all_cells)
             else:
-                yield from self._table(decimals, whole)
+                yield from self._table(decimals, all_cells)
                 for cell in np.ndindex(strings.shape):
                     inner = iter(cell)
                     position = ",".join(str(next(inner) if at is None else at) for at in index)
@@ -150,10 +151,10 @@ class Text(Renderer):
         widths = [max(map(len, column)) + 2 for column in np.atleast_2d(strings).T]
         return sum(widths) <= MAX_EXACT_WIDTH and max(widths) <= self.style.width
 
-    def _table(self, strings: Any, whole: bool) -> Iterator[str]:
+    def _table(self, strings: Any, all_cells: bool) -> Iterator[str]:
         """Aligned rows; what is wider than the screen is cut into blocks of columns under their numbers."""
         rows = np.atleast_2d(strings)
-        down, across = (range(n) if whole else number_format.visible_indices(n) for n in rows.shape)
+        down, across = (range(n) if all_cells else number_format.visible_indices(n) for n in rows.shape)
         columns = [["..." if i is None or j is None else rows[i, j] for i in down] for j in across]
         names = ["..." if j is None else f"[,{j}]" for j in across]
         widths = [max(map(len, column)) for column in columns]

@@ -11,7 +11,6 @@ from headwork.exercises.misconceptions.attention_parts import (
     masked_scores,
     normalise,
     scale,
-    softmax_over,
     value_rows,
     weighted_rows,
 )
@@ -57,18 +56,6 @@ def features_compared(run: RunView) -> Any:
 
 
 # --- softmax ------------------------------------------------------------------------------------
-def softmax_over_columns(run: RunView) -> Any:
-    return softmax_over(run, (-2,))
-
-
-def softmax_over_everything(run: RunView) -> Any:
-    return softmax_over(run, (-2, -1))
-
-
-def no_normalisation(run: RunView) -> Any:
-    return np.exp(masked_scores(run))
-
-
 def exponential_dropped(run: RunView) -> Any:
     return normalise(_finite_scores(run))
 
@@ -113,14 +100,6 @@ def keys_and_values_change_places(run: RunView) -> Any:
         query = run.query.swapaxes(-3, -2) if run.has("heads") else run.query
         return query @ value.swapaxes(-1, -2) * scale(run)
     return weighted_rows(run, run.weights, run.key)
-
-
-def keys_for_values(run: RunView) -> Any:
-    return weighted_rows(run, run.weights, run.key)
-
-
-def values_before_softmax(run: RunView) -> Any:
-    return normalise(np.exp(run.scores @ run.value))
 
 
 def softmax_forgotten(run: RunView) -> Any:

@@ -63,12 +63,12 @@ def toeplitz_without_overlap(run: RunView) -> Any:
     if run.padding or run.stride != 1:
         return None
     taps = run.kernel if run.has("kernel") else run.kernels
-    wide, count = run.current.shape[1], taps.shape[-1]
+    columns, count = run.current.shape[1], taps.shape[-1]
     result = np.zeros_like(run.current)
     for row in range(len(result)):
         start = row * count
         kernel = taps if taps.ndim == 1 else taps[row]
-        result[row, start : start + count] = kernel[: max(0, wide - start)]
+        result[row, start : start + count] = kernel[: max(0, columns - start)]
     return result
 
 

@@ -43,7 +43,7 @@ def visible(run: RunView) -> Any:
     return np.isfinite(masked_scores(run)).astype(float)
 
 
-def finite(run: RunView) -> Any:
+def finite_scores(run: RunView) -> Any:
     """The scores, 0 where a key is hidden."""
     return np.where(visible(run) > 0, masked_scores(run), 0)
 
@@ -127,9 +127,9 @@ def rows(run: RunView) -> Any:
     return run.residual if run.has_step("residual") else run.tokens
 
 
-def normalised_rows(given: Any) -> Any:
-    deviations = given.std(-1, keepdims=True)
-    return (given - given.mean(-1, keepdims=True)) / np.where(deviations == 0, 1, deviations)
+def normalised_rows(rows: Any) -> Any:
+    deviations = rows.std(-1, keepdims=True)
+    return (rows - rows.mean(-1, keepdims=True)) / np.where(deviations == 0, 1, deviations)
 
 
 def bias_per_token(run: RunView, products: Any, bias: Any) -> Any:

@@ -14,8 +14,8 @@ import numpy as np
 
 from headwork.files import load_package_toml
 
-Names = Mapping[str, Any]
-Value = Callable[[Names], Any]
+Scope = Mapping[str, Any]
+Value = Callable[[Scope], Any]
 
 OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
@@ -86,7 +86,7 @@ def _value(node: ast.AST) -> Value:
             return _called(_value(called), arguments, keywords)
         case ast.Lambda(args=ast.arguments(args=[ast.arg(arg=name)]), body=body):
             body_value = _value(body)
-            return lambda names: lambda given: body_value(_With(names, name, given))
+            return lambda names: lambda argument: body_value(_ScopeWithArgument(names, name, argument))
     what = ast.unparse(node)
     raise ValueError(f'"{what}" in a formula: only names, numbers, arithmetic and listed functions are read')
 
@@ -100,17 +100,17 @@ def _called(function: Value, arguments: list[ast.expr], keywords: list[ast.keywo
     values = [_value(part) for part in arguments]
     named = {str(keyword.arg): _value(keyword.value) for keyword in keywords}
 
-    def value(names: Names) -> Any:
+    def value(names: Scope) -> Any:
         given = {name: part(names) for name, part in named.items()}
         return function(names)(*[part(names) for part in values], **given)
 
     return value
 
 
-class _With(dict[str, Any]):
+class _ScopeWithArgument(dict[str, Any]):
     """Names with one more, that of a function's argument."""
 
-    def __init__(self, names: Names, name: str, value: Any) -> None:
+    def __init__(self, names: Scope, name: str, value: Any) -> None:
         super().__init__({name: value})
         self.names = names
 

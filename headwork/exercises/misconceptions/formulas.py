@@ -32,7 +32,7 @@ HEIGHTS, WIDTHS = ("down", "output height"), ("across", "output width")
 SIDES = dict.fromkeys(HEIGHTS, "height") | dict.fromkeys(WIDTHS, "width")
 
 
-class Names(dict[str, Any]):
+class RunScope(dict[str, Any]):
     """The names in a formula: inputs, options and earlier steps of a run."""
 
     def __init__(self, run: RunView) -> None:
@@ -75,4 +75,4 @@ def windows_and_taps(run: RunView) -> tuple[Any, Any]:
 def change(text: str) -> Callable[[RunView], Any]:
     """What a formula gives in a run; it is read when it is first needed."""
     formula = cache(lambda: read_formula(text))
-    return lambda run: formula()(Names(run))
+    return lambda run: formula()(RunScope(run))

@@ -30,8 +30,8 @@ class Misconception:
     """One known mistake: its sentence, the mechanisms that it is made on, and what it changes.
 
     ``evidence`` says what shows it, from the student's step and the run; ``bits`` how much rarer it is than a
-    common one. Exercises are drawn so that it shows where it is ``chosen_for``: to add such a one changes
-    what is drawn. Those of one ``shared_id`` are one mistake, charged once.
+    common one. Exercises are drawn so that it shows where it ``must_show``: adding one changes which
+    exercises are drawn. Those of one ``shared_id`` are one mistake, charged once.
     """
 
     slug: str
@@ -40,7 +40,7 @@ class Misconception:
     edit: Edit
     evidence: Callable[[Any, RunView], str] | None = None
     bits: float = 0.0
-    chosen_for: bool = True
+    must_show: bool = True
     shared_id: str = ""
 
     @property
@@ -54,39 +54,39 @@ def _read_misconceptions() -> dict[str, Misconception]:
     entries = load_package_toml(__file__, "misconceptions.toml")
     groups = entries.pop("groups")
     functions = {name: function for module in MODULES for name, function in vars(module).items()}
-    known = {}
+    misconceptions = {}
     for slug, entry in entries.items():
         change = (
             formulas.change(entry["formula"]) if "formula" in entry else functions[slug.replace("-", "_")]
         )
         on = tuple(mechanism for name in entry["on"] for mechanism in groups.get(name, [name]))
-        edit = Edit(steps=dict.fromkeys(entry["at"], change)) if "at" in entry else Edit(change)
+        edit = Edit(change_steps=dict.fromkeys(entry["at"], change)) if "at" in entry else Edit(change)
         evidence = getattr(attention_parts, entry["evidence"]) if "evidence" in entry else None
-        known[slug] = Misconception(
+        misconceptions[slug] = Misconception(
             slug,
             entry["sentence"],
             on,
             edit,
             evidence,
             bits=entry.get("bits", 0.0),
-            chosen_for=entry.get("chosen_for", True),
+            must_show=entry.get("must_show", True),
             shared_id=entry.get("mistake_id", ""),
         )
-    return known
+    return misconceptions
 
 
 def _read_formulas() -> dict[str, Misconception]:
     """Those of formulas.toml, each one formula at the steps of its group."""
-    known = {}
+    misconceptions = {}
     for group in load_package_toml(__file__, "formulas.toml").values():
         for slug, (text, sentence, *more) in group["formulas"].items():
             rarer = next((x for x in more if not isinstance(x, str)), RARER)
             shared_id = next((x for x in more if isinstance(x, str)), "")
-            edit = Edit(steps=dict.fromkeys(group["at"].split(", "), formulas.change(text)))
-            known[slug] = Misconception(
+            edit = Edit(change_steps=dict.fromkeys(group["at"].split(", "), formulas.change(text)))
+            misconceptions[slug] = Misconception(
                 slug, sentence, tuple(group["on"]), edit, None, rarer, False, shared_id
             )
-    return known
+    return misconceptions
 
 
 MISCONCEPTIONS = {**_read_misconceptions(), **_read_formulas()}
@@ -96,7 +96,7 @@ def applicable(case: Case, steps: Iterable[str]) -> list[Misconception]:
     """The mistakes that are known for a case's mechanism and edit something that it has."""
     paths = list(steps)
     known = [m for m in MISCONCEPTIONS.values() if case.mechanism.slug in m.on]
-    return [m for m in known if m.edit.inputs or any(m.edit.change_at(path) for path in paths)]
+    return [m for m in known if m.edit.change_inputs or any(m.edit.change_at(path) for path in paths)]
 
 
 def run_with_mistakes(

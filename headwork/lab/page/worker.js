@@ -44,7 +44,7 @@ async function start({ files, base, empty }) {
   getFile = get;
   answerText = python.runPython("from headwork.lab.calls import run_call_text; run_call_text");
   report(0.9, "Nearly there.");
-  python.runPython("from headwork.lab.calls import run_call, example_state, FIRST; run_call('explain', {'state': example_state(FIRST).as_data()})");
+  python.runPython("from headwork.lab.calls import run_call, example_state, FIRST_MECHANISM; run_call('explain', {'state': example_state(FIRST_MECHANISM).as_data()})");
   postMessage({ ready: true });
   python.FS.writeFile("/lib/sympy.zip", await get("sympy.zip"));
   python.runPython("import sys; sys.path.append('/lib/sympy.zip')");

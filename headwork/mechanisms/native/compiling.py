@@ -24,7 +24,6 @@ import torch
 
 from headwork.errors import HeadworkError, InputError
 from headwork.files import cache_folder, open_file, read_bytes, write_atomic
-from headwork.mechanisms.parameters import words
 
 SOURCES = ("encoder_block.cpp", "panels.h")
 PANEL, MAX_TOKENS, MAX_WIDTH = 16, 1024, 1024
@@ -61,7 +60,9 @@ class Sizes(NamedTuple):
 def library(sizes: Sizes) -> ctypes.CDLL:
     """The compiled kernel; ``UnavailableError`` says why there is none."""
     if sizes.width % sizes.heads or sizes.width % PANEL or sizes.hidden % PANEL:
-        raise UnavailableError(words("native/multiples", sizes=sizes, panel=PANEL))
+        raise UnavailableError(
+            f"width {sizes.width}, hidden {sizes.hidden}: the native kernel takes multiples of {PANEL}"
+        )
     if max(sizes.tokens, sizes.width, sizes.hidden // 4) > MAX_WIDTH:
         raise UnavailableError(f"the native kernel takes at most {MAX_TOKENS} tokens of width {MAX_WIDTH}")
     vector_bytes = VECTOR_BYTES.get(torch.backends.cpu.get_cpu_capability())
@@ -71,16 +72,16 @@ def library(sizes: Sizes) -> ctypes.CDLL:
     if compiler is None:
         raise UnavailableError("no C++ compiler (g++) was found")
     sources = {name: files(__package__).joinpath(name).read_bytes() for name in SOURCES}
-    numbers = [
+    defines = [
         f"-D{name.upper()}={value}" for name, value in sizes._asdict().items() if isinstance(value, int)
     ]
-    numbers += [f"-DREAL={sizes.real}", f"-DRELU={int(sizes.activation == 'relu')}"]
-    flags = [*FLAGS, *numbers, f"-DVECTOR_BYTES={vector_bytes}"]
+    defines += [f"-DREAL={sizes.real}", f"-DRELU={int(sizes.activation == 'relu')}"]
+    flags = [*FLAGS, *defines, f"-DVECTOR_BYTES={vector_bytes}"]
     ingredients = repr((flags, _compiler_version(compiler), platform.machine(), _processor())).encode()
     name = hashlib.sha256(b"".join(sources.values()) + ingredients).hexdigest()[:24]
     loaded = ctypes.CDLL(str(_compiled_path(name, [compiler, *flags], sources)))
-    loaded.kept_numbers.restype = count = ctypes.c_int64
-    address, images_and_threads = ctypes.c_void_p, (count, ctypes.c_int)
+    loaded.kept_numbers.restype = int64 = ctypes.c_int64
+    address, images_and_threads = ctypes.c_void_p, (int64, ctypes.c_int)
     loaded.forward_pass.argtypes = (address, address, ctypes.c_double, *images_and_threads, address, address)
     loaded.backward_pass.argtypes = (address, address, *images_and_threads, address, address, address)
     if loaded.kept_numbers() != sizes.kept:

@@ -1,4 +1,4 @@
-"""Models as checkpoints: the folders of ``headwork.checkpoint_files`` as torch models, and back."""
+"""Models as checkpoints: the folders of ``headwork.model_files`` as torch models, and back."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from headwork import checkpoint_files
+from headwork import model_files
 from headwork.errors import unknown_name
 from headwork.loading import SavedModel, read_saved
 from headwork.loading.model import check_parameters
@@ -33,19 +33,19 @@ def save_pretrained(model: Model, folder: str | Path) -> Path:
     state = model.state_dict()
     advice = "Only what its config describes can be read again."
     check_parameters(model.definition, model.config, state, name, advice)
-    config = {"format": checkpoint_files.FORMAT, "model": name, "config": asdict(model.config)}
+    config = {"format": model_files.FORMAT, "model": name, "config": asdict(model.config)}
     return write_model(folder, config, state, model.tokenizer)
 
 
 def write_model(folder: str | Path, config: Any, state: Mapping[str, Tensor], tokenizer: Any) -> Path:
     """Write the config and the parameters, and the tokenizer if there is one."""
     files = {
-        checkpoint_files.CONFIG: checkpoint_files.to_json_bytes(config),
-        checkpoint_files.PARAMETERS: as_safetensors(state, {"format": "pt"}),
+        model_files.CONFIG: model_files.to_json_bytes(config),
+        model_files.PARAMETERS: as_safetensors(state, {"format": "pt"}),
     }
     if tokenizer is not None:
-        files[checkpoint_files.TOKENIZER] = tokenizer.to_str(pretty=True).encode()
-    return checkpoint_files.write_folder(folder, files)
+        files[model_files.TOKENIZER] = tokenizer.to_str(pretty=True).encode()
+    return model_files.write_folder(folder, files)
 
 
 def as_safetensors(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
@@ -71,7 +71,7 @@ class SkipInitialisation(TorchFunctionMode):
 
 
 def torch_model(saved: SavedModel) -> Model:
-    """A saved model as a module, in its own precision (of several: single), in eval mode."""
+    """A saved model as a module, in its own precision, or single where its tensors have several."""
     with SkipInitialisation():
         model = MODELS[saved.definition.name](saved.config)
     state = as_tensors(saved.parameters)
@@ -85,7 +85,7 @@ def as_tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
     """Copies: a file's buffer is read-only, and training this model must not change others' arrays."""
     result = {}
     for name, values in arrays.items():
-        is_bfloat16 = values.dtype == checkpoint_files.BFLOAT16
+        is_bfloat16 = values.dtype == model_files.BFLOAT16
         own = torch.from_numpy(np.array(values.view(np.int16) if is_bfloat16 else values, order="C"))
         result[name] = own.view(torch.bfloat16) if is_bfloat16 else own
     return result

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from headwork.checkpoint_files import MAX_HEADER, half_to_float32, read_tensors, read_transformers_folder
 from headwork.errors import InputError
-from headwork.models.checkpoints import as_tensors
+from headwork.model_files import MAX_HEADER, half_to_float32, read_tensors, read_transformers_folder
+from headwork.models.saving import as_tensors
 
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 WHOLE = [
@@ -204,7 +204,7 @@ def test_files_are_read_without_torch_and_the_libraries(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('torch', 'safetensors', 'tokenizers')))\n"
         "import headwork.tokenizer_files, headwork.data\n"
-        "from headwork.checkpoint_files import read_tensors, half_to_float32\n"
+        "from headwork.model_files import read_tensors, half_to_float32\n"
         "for name, values in sorted(read_tensors(open(sys.argv[1], 'rb').read(), 'x').items()):\n"
         "    print(name, half_to_float32(values).dtype, half_to_float32(values).sum())"
     )

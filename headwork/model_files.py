@@ -111,7 +111,7 @@ def to_json_bytes(data: Any) -> bytes:
     return (json.dumps(data, indent=2) + "\n").encode()
 
 
-def manifest(files: Mapping[str, bytes]) -> bytes:
+def manifest_bytes(files: Mapping[str, bytes]) -> bytes:
     """The size and SHA-256 of each file, as manifest.json lists them."""
     entries = {
         name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()
@@ -131,7 +131,7 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> Path:
         temporary.mkdir()
         for name, data in files.items():
             write_atomic(temporary / name, data)
-        write_atomic(temporary / MANIFEST, manifest(files))
+        write_atomic(temporary / MANIFEST, manifest_bytes(files))
         _sync_folder(temporary)
         _move_into_place(temporary, target)
         _sync_folder(target.parent)
@@ -143,14 +143,14 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> Path:
 
 
 def read_folder(
-    folder: str | Path, *, needed: tuple[str, ...], optional: tuple[str, ...] = (), only: str = ""
+    folder: str | Path, *, needed: tuple[str, ...], optional: tuple[str, ...] = (), file_name: str = ""
 ) -> dict[str, bytes]:
     """The files of such a folder, or one of them, compared with the manifest before anybody looks inside."""
     path = Path(folder)
     refuse_pickles(path, needed)
     if not path.is_dir():
         raise InputError(f"{path}: no such folder. Give the folder that save_pretrained wrote.")
-    entries = _manifest(path, (*needed, *optional))
+    entries = _read_manifest(path, (*needed, *optional))
     for name in needed:
         if name not in entries:
             raise InputError(f"{path / MANIFEST}: {name} is not listed, but a checkpoint needs it.")
@@ -159,7 +159,7 @@ def read_folder(
             raise InputError(
                 f"{path / MANIFEST}: {name} is there but not listed: it came from elsewhere. Remove it."
             )
-    return {name: _read_verified(path / name, entry) for name, entry in entries.items() if only in ("", name)}
+    return {n: _read_verified(path / n, entry) for n, entry in entries.items() if file_name in ("", n)}
 
 
 def refuse_pickles(path: Path, needed: tuple[str, ...] = ()) -> None:
@@ -175,7 +175,7 @@ def refuse_pickles(path: Path, needed: tuple[str, ...] = ()) -> None:
         )
 
 
-def _manifest(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
+def _read_manifest(path: Path, known_files: tuple[str, ...]) -> dict[str, Any]:
     where = path / MANIFEST
     if not where.exists():
         raise InputError(f"{path}: no {MANIFEST}, so this is not a checkpoint of Headwork.")
@@ -187,7 +187,7 @@ def _manifest(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
         raise InputError(f"{where}: format {data['format']!r}, expected '{FORMAT}'.")
     entries: dict[str, Any] = data["files"]
     for name, entry in entries.items():
-        check_known(f"file in {where}", name, known)
+        check_known(f"file in {where}", name, known_files)
         if not isinstance(entry, dict) or entry.keys() != {"bytes", "sha256"}:
             raise InputError(f"{where}: {name} needs 'bytes' and 'sha256', and nothing else.")
     return entries
