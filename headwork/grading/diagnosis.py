@@ -54,13 +54,13 @@ def find_causes(case: Case, wrong: WrongStep, made_before: Collection[str] = ())
     others = [cause for cause in found if cause not in named]
     if early and any(cause.doubt for cause in named):
         return early
+    if named and all(cause.edit_slug == "other-formula" for cause in named):
+        named = _two_mistakes(case, wrong, tried) or named  # rather two known ones than a formula
     if named:
         doubted = any(cause.doubt for cause in named)
         more = slips if doubted else [replace(x, doubt="thin") for x in slips if x.mistake_id and counted]
         return named + more + others
-    return (
-        slips or _pair_causes(case, wrong, tried) or search_pairs(case, wrong) or [_unknown_cause(wrong)]
-    ) + others
+    return (slips or _two_mistakes(case, wrong, tried) or [_unknown_cause(wrong)]) + others
 
 
 def cell_text(index: Sequence[int]) -> str:
@@ -130,6 +130,10 @@ def _evidence(case: Case, mistake: Misconception, wrong: WrongStep, earlier: Ste
     if mistake.evidence and entries is not None:
         return mistake.evidence(entries.values, RunView({**case.inputs, **case.options}, steps, wrong.path))
     return wrong.evidence_text
+
+
+def _two_mistakes(case: Case, wrong: WrongStep, tried: list[Tried]) -> list[Cause]:
+    return _pair_causes(case, wrong, tried) or search_pairs(case, wrong)
 
 
 def _pair_causes(case: Case, wrong: WrongStep, tried: list[Tried]) -> list[Cause]:

@@ -117,7 +117,9 @@ def in_every_branch(groups: Iterable[list[list[StepEdit]]]) -> Iterator[StepEdit
             continue
         for edits in zip(*branches, strict=True):
             changes = {key: part for edit in edits for key, part in edit.changes.items()}
-            yield edits[0]._replace(changes=changes, says=f"{edits[0].says}, each time")
+            first, names = edits[0], {k: x for k, x in edits[0].placeholders.items() if k != "where"}
+            says = first.says.replace("{where}", "")
+            yield first._replace(changes=changes, says=f"{says}, each time", placeholders=names)
 
 
 def build_node(row: Any, named: Mapping[Any, Any], own_options: Options, sizes: Mapping[str, float]) -> Any:

@@ -5,7 +5,7 @@ digits written. The effect of rounding those earlier numbers is allowed for. The
 nothing more.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -28,13 +28,15 @@ from headwork.grading.answers import (
 )
 from headwork.grading.challenges import grade_challenge
 from headwork.grading.diagnosis import find_causes, rounding_digits
-from headwork.grading.marks import Mark, StepMark, count_once, keep_agreeing_causes
+from headwork.grading.marks import Mark, StepMark, count_once, edit_ids, keep_agreeing_causes
 from headwork.grading.wrong_step import Cause, StartingSteps, WrongStep
 from headwork.readings.assembling import token_axis
 from headwork.readings.trace import TraceValue
 
 LAST_DIGIT = "the last digit is off by one, as when digits are cut off instead of rounded: it costs nothing"
-AGREES, AS_LIKELY = 3.0, 1.1  # bits of agreeing with more of the other steps; closer ones are as likely
+# Bits of agreeing with more of the other steps; where few bits are held (with the rest that is added to them)
+# one step by itself is as likely; those that are closer than the last are as likely.
+AGREES, AGREES_IF_FEW, FEW_BITS, AS_LIKELY = 3.0, 1.0, 10.0, 1.1
 PART = 0.5  # of a step's points, where early rounding costs a part
 
 
@@ -55,6 +57,9 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
             raise unknown_name(f"step of {exercise.name}", path, exercise.asked)
     marker = Marker(exercise, answers, tokens_as or exercise.tokens_as)
     steps = marker.mark_all()
+    if marker.made_before and marker.unexplained:  # what a later step shows may explain an earlier one
+        marker = Marker(exercise, answers, marker.tokens_as, marker.made_before)
+        steps = marker.mark_all()
     narrowed = [marker.narrow_causes(step, steps) for step in steps]
     values = {path: x for path, x in marker.own_steps.items() if x.shape == exercise.solution[path].shape}
     return Mark(exercise, tuple(count_once(keep_agreeing_causes(narrowed))), values, marker.entries)
@@ -63,7 +68,13 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
 class Marker:
     """Marks one answer from its first step to its last, and remembers what the student has written so far."""
 
-    def __init__(self, exercise: Exercise, answers: Mapping[str, str], tokens_as: str) -> None:
+    def __init__(
+        self,
+        exercise: Exercise,
+        answers: Mapping[str, str],
+        tokens_as: str,
+        made_before: Collection[str] = (),
+    ) -> None:
         self.exercise, self.case, self.solution = exercise, exercise.case, exercise.solution
         self.answers, self.tokens_as, self.digits = answers, tokens_as, exercise.digits
         self.own_steps: Steps = {}  # every step as written
@@ -71,7 +82,7 @@ class Marker:
         self.any_wrong = False
         self.unexplained: list[str] = []  # the wrong steps whose cause is not known, and those of zeros
         self.mistake_ids: dict[str, set[str]] = {}  # of the wrong steps
-        self.made_before, self.needs_no_work = set[str](), set[str]()  # edits by mistake_id, and steps
+        self.made_before, self.needs_no_work = {*made_before}, set[str]()  # edits, and steps
         self.half_units: Steps = {}  # how far each entry may be from the number that was meant
         self.entries: dict[str, Entries] = {}
         self.starting_steps: dict[str, StartingSteps] = {}
@@ -110,9 +121,12 @@ class Marker:
             if accepted is None and (found := self._accept(path, reading, max_points)):
                 accepted, entries = found
         remark = ""
-        if accepted is None:  # the convention by which fewest entries are wrong
-            read = [("", entries), *_other_conventions(self.case, path, entries)]
-            remark, entries = min(read, key=lambda x: int(self._wrong_step(path, x[1]).wrong_mask.sum()))
+        if accepted is None:  # another convention, where it makes most of the entries right
+            wrong = [
+                (int(self._wrong_step(path, read).wrong_mask.sum()), convention, read)
+                for convention, read in [("", entries), *_other_conventions(self.case, path, entries)]
+            ]
+            _, remark, entries = min(wrong, key=lambda x: 2 * x[0] if x[1] else x[0])
         self.entries[path] = entries
         values = np.where(entries.blank, expected, entries.values)
         self._continue_from(path, entries, values, right=accepted is not None and accepted.right)
@@ -304,9 +318,14 @@ class Marker:
             cause = Cause("needs-no-work", "this step follows without any work, so it earns no points")
             return StepMark(path, "wrong", 0.0, max_points, "", (cause,), (), wrong.reference)
         causes = tuple(find_causes(self.case, wrong, self.made_before))
-        self.made_before |= {cause.mistake_id for cause in causes if cause.edit_slug}
-        known = [x for x in causes if x.mistake_id and x.doubt != "thin" and x.slug != "unknown"]
-        self.mistake_ids[path] = {cause.mistake_id for cause in known}
+        known = [
+            cause
+            for cause in causes
+            if cause.mistake_id and cause.slug != "unknown"
+            if cause.doubt != "thin" or edit_ids(cause) & self.made_before
+        ]
+        self.made_before |= set().union(*map(edit_ids, causes))
+        self.mistake_ids[path] = {x for cause in known for x in (cause.mistake_id, *edit_ids(cause))}
         zeros = not np.any(np.nan_to_num(entries.values))  # what gives zeros by chance explains nothing
         if not known or (zeros and not any(cause.slug in MISCONCEPTIONS for cause in known)):
             self.unexplained.append(path)
@@ -336,7 +355,8 @@ class Marker:
         if not authored or not others:
             return step
         scores = [sum(self._agrees(cause.slug, x.path) for x in others) for cause in authored]
-        bits = [x.bits + AGREES * (score < max(scores)) for x, score in zip(authored, scores, strict=True)]
+        agrees = AGREES if authored[0].evidence_bits > FEW_BITS else AGREES_IF_FEW
+        bits = [x.bits + agrees * (score < max(scores)) for x, score in zip(authored, scores, strict=True)]
         rated = list(zip(authored, bits, strict=True))
         best = [cause for cause, rarity in rated if rarity <= min(bits) + AS_LIKELY]
         dropped = [replace(x, doubt="thin", bits=rarity) for x, rarity in rated if x not in best]

@@ -8,12 +8,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, product
+from itertools import chain, combinations, product
 
 import numpy as np
 
-from headwork.exercises.case import Array, Case
-from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes, same_values
+from headwork.exercises.case import Array, Case, Edit
+from headwork.exercises.misconceptions import MISCONCEPTIONS, applicable, run_with_mistakes, same_values
 from headwork.grading.edits import edits_of, two_edits
 from headwork.grading.misread_numbers import UNBELIEVED, edit_bits, misread_entries, misread_sizes
 from headwork.grading.operand_edits import is_switch
@@ -35,7 +35,7 @@ RERUN_BITS = 3.0  # to work a step out from the inputs, not from the steps befor
 CLOSE, CLOSE_IF_FEW, FEW_BITS = 3.0, 3.5, 6.0
 # Where sizes are counted: the margin and how many are named, more only if they are as likely; and how likely
 # a slip must be to be told as well.
-TIES_OF_COUNTS, EQUAL, SLIP_OF_COUNTS = (2.5, 2), 0.6, 0.05
+TIES_OF_COUNTS, EQUAL, SLIP_OF_COUNTS = (2.5, 3), 0.6, 0.05
 BELIEVED, BELIEVED_COUNTS, CERTAIN = 0.3, 0.2, 0.8  # of the probability
 PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
 MOST_ALIKE = 2  # of one mistake_id
@@ -163,7 +163,28 @@ def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
         return []
     matches = next(filter(None, (_pair_matches(graph, target) for graph in _graphs(case, wrong))), [])
     found = _causes(case, wrong, _distinct_matches(case, matches, [])[0])
+    found = found or _rerun_pairs(case, wrong, target)
     return found if len(found) <= MAX_TIES else []
+
+
+def _rerun_pairs(case: Case, wrong: WrongStep, target: WrittenNumbers) -> list[Cause]:
+    """A known mistake together with another border, stride or padding, for which the mechanism is run again."""
+    graph, causes, count = next(_graphs(case, wrong), None), list[Cause](), 0
+    reruns = [edit for edit in edits_of(graph) if edit.options] if graph else []
+    known = applicable(case, [wrong.path]) if reruns else []
+    for edit, mistake in product(reruns, known):
+        changed = Edit(lambda _, options=edit.options: options)  # type: ignore[misc]
+        try:
+            value = case.run(wrong.starting_steps.written, [changed, mistake.edit])[wrong.path]
+            value = value[edit.changes[-1]] if edit.changes else value
+        except UNFIT:
+            continue
+        count += 1
+        if target.matches(value) and not any(mistake.slug in cause.slug for cause in causes):
+            slug, sentence = describe_edit(edit, graph, Wording(case.mechanism, case.options))
+            both = f"{mistake.sentence}; and {sentence}"
+            causes.append(Cause(f"{mistake.slug} + {slug}", both, "both together give your numbers"))
+    return causes if count * 2.0**-target.information_bits < PAIR_BY_CHANCE else []
 
 
 def _graphs(case: Case, wrong: WrongStep) -> Iterator[StepGraph]:
@@ -187,7 +208,7 @@ def _edit_matches(
     right, counted = graph.result.array, graph.case.counts_sizes
     windows = any(name in graph.case.inputs for name in SLID)  # whose outputs have no diagonal
     for edit in edits_of(graph):
-        again = edit.mistake_id in made_before
+        again = edit.mistake_id in made_before or edit_slug(edit) in made_before
         value = graph.apply(edit) if edit.cost <= most or again else None
         tried[edit.cause, edit.cost] += value is not None
         if value is None or (value.shape == right.shape and (value == right).all()):
@@ -271,7 +292,22 @@ def _pair_matches(graph: StepGraph, target: WrittenNumbers) -> list[Match]:
         if value is not None and target.matches(value):
             found.append((edit_a, edit_b))
     by_chance = count * 2.0**-target.information_bits
-    return [Match(two_edits(*pair), graph, 0.0) for pair in found] if by_chance < PAIR_BY_CHANCE else []
+    if by_chance >= PAIR_BY_CHANCE or len(found) > MAX_TIES**2:
+        return []
+    worded = {id(edit): _in_known_words(graph, edit) for edit in chain(*found)}
+    return [Match(two_edits(worded[id(a)], worded[id(b)]), graph, 0.0) for a, b in found]
+
+
+def _in_known_words(graph: StepGraph, edit: StepEdit) -> StepEdit:
+    """An edit in the words of the known mistake that it is, if it is one."""
+    graphs = [_with_other_numbers(graph, seed) for seed in range(3)]
+    values = [other.apply(edit) for other in graphs]
+    arrays = [value for value in values if value is not None]
+    for mistake in applicable(graph.case, [graph.path]) if len(arrays) == len(graphs) else ():
+        if _all_same([_authored_value(graph.case, other, mistake.slug) for other in graphs], arrays):
+            sentence = mistake.sentence.replace("{", "{{").replace("}", "}}")
+            return edit._replace(says=sentence, placeholders={}, cause=mistake.slug)
+    return edit
 
 
 def _distinct_matches(
@@ -347,13 +383,19 @@ def _authored_value(case: Case, graph: StepGraph, slug: str) -> Array | None:
     return steps.get(graph.path) if steps else None
 
 
+def edit_slug(edit: StepEdit) -> str:
+    """The name of an edit, whatever its operands are."""
+    return edit.cause.replace("{", "").replace("}", "")
+
+
 def _causes(case: Case, wrong: WrongStep, matches: list[Match]) -> list[Cause]:
     wording, causes = Wording(case.mechanism, case.options), []
     for match in matches:
         edit = match.edit
         slug, sentence = describe_edit(edit, match.graph, wording)
         operands = tuple(wording.name(x) for x in edit.placeholders.values() if isinstance(x, HandTensor))
-        edit_slug, mistake_id = edit.cause.replace("{", "").replace("}", ""), edit.mistake_id or slug
         shown = (slug, sentence, wrong.evidence_text, wrong.path)
-        causes.append(Cause(*shown, edit_slug, operands, mistake_id, bits=match.bits))
+        causes.append(
+            Cause(*shown, edit_slug(edit), operands, edit.mistake_id or slug, bits=match.bits)
+        )
     return causes

@@ -100,6 +100,12 @@ def operand_slice_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
             says = f"{{axis}} {first} and {second} of {{it}} change places"
             names = {"it": tensor, "axis": (label, axis)}
             yield StepEdit("parts-of-{it}-swapped", says, {label: swapped}, names, 3)
+            for index, other in ((first, second), (second, first)) if label in graph.case.inputs else ():
+                order = list(range(size))
+                order[index] = other
+                says = f"{{axis}} {other} of {{it}} is used in place of {{axis}} {index}, too"
+                again = picked(label, _along(axis, order))
+                yield StepEdit("part-of-{it}-again", says, {label: again}, names, 2)
 
 
 def _square_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
@@ -137,9 +143,10 @@ def position_edits(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[
         for shift in (-1, 1):
             key = _shifted(node.options["key"], shift)
             if key is not None:
-                says = "{it} is read one position too " + ("early" if shift < 0 else "late")
+                says = "{it} is read one position too " + ("early" if shift < 0 else "late") + "{where}"
+                names = {"it": node.operands[0], "where": _place_read(keys[0], shift)}
                 shifted: Changes = {number: picked(0, key)}
-                yield StepEdit("position-shifted", says, shifted, {"it": node.operands[0]}, cost, "shifted")
+                yield StepEdit("position-shifted", says, shifted, names, cost, "shifted")
         yield from _half_edits(number, tensor)
     left, names = node.operands[0], {"a": node.operands[0], "b": node.operands[-1]}
     for square in (left, tensor) if node.operation == "matmul" else ():
@@ -173,6 +180,13 @@ def position_edits(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[
             part = Node("reshape", (spread,), node.options)
             says = "the heads are averaged; they must be put side by side"
             yield StepEdit("heads-averaged", says, {number: part}, {})
+
+
+def _place_read(key: Any, shift: int) -> str:
+    """Which one number or row is read in place of which, if it is one."""
+    if isinstance(key, slice) and key.start is not None and key.stop == key.start + 1:
+        key = key.start
+    return f": number {key + shift} in place of number {key}" if isinstance(key, int) else ""
 
 
 def _half_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -333,7 +347,7 @@ def result_slice_edits(graph: StepGraph) -> Iterator[StepEdit]:
             rolled = picked(it, _along(axis, np.roll(np.arange(size), shift).tolist()))
             says = f"everything stands one {{axis}} too {'late' if shift > 0 else 'early'}"
             for shifted in (rolled, Node("multiply", (rolled, factor), {})):
-                yield StepEdit("result-shifted", says, {number: shifted}, names, 2, "shifted")
+                yield StepEdit("result-shifted", says, {number: shifted}, names, 2, "result shifted")
         for first, second in combinations(range(size), 2) if size > 2 else ():
             order = [second if i == first else first if i == second else i for i in range(size)]
             exchanged: Changes = {number: picked(it, _along(axis, order))}

@@ -199,7 +199,7 @@ def test_a_sentence_shows_both_formulas() -> None:
 
 def test_two_edits_at_once() -> None:
     (cause,) = marked(MOVED, **{"after/scores": Q @ (K - DELTA).T}).step("after/scores").causes
-    assert set(cause.slug.split(" + ")) == {"delta-subtracted", "0.125-left-out"}
+    assert set(cause.slug.split(" + ")) == {"delta-subtracted", "no-scaling"}
 
 
 def test_numbers_that_cannot_tell_name_both() -> None:

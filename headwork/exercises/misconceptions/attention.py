@@ -121,3 +121,8 @@ def tokens_and_memory_swapped(run: RunView) -> Any:
 
 def memory_ignored(run: RunView) -> Any:
     return {"memory": run.tokens}
+
+
+# --- copying --------------------------------------------------------------------------------------
+def unit_vectors(run: RunView) -> Any:
+    return {"tokens": run.tokens / run.norm, "norm": 1.0} if run.norm != 1 else None
