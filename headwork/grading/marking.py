@@ -57,7 +57,8 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
             raise unknown_name(f"step of {exercise.name}", path, exercise.asked)
     marker = Marker(exercise, answers, tokens_as or exercise.tokens_as)
     steps = marker.mark_all()
-    if marker.made_before and marker.unexplained:  # what a later step shows may explain an earlier one
+    if marker.made_before and any(map(marker.is_constant, marker.unexplained)):
+        # numbers that are all alike explain nothing by themselves: what a later step shows may explain them
         marker = Marker(exercise, answers, marker.tokens_as, marker.made_before)
         steps = marker.mark_all()
     narrowed = [marker.narrow_causes(step, steps) for step in steps]
@@ -91,6 +92,10 @@ class Marker:
         """Every asked step by itself, with all causes that give its numbers, the thin ones too."""
         return [self.mark(path, points) for path, points in self.exercise.asked.items()]
 
+    def is_constant(self, path: str) -> bool:
+        """Whether the student wrote the same number, or row, everywhere."""
+        return path in self.own_steps and _is_constant(self.own_steps[path])
+
     def mark(self, path: str, max_points: float) -> StepMark:
         try:
             expected = self.case.run(self.own_steps)[path]
@@ -121,12 +126,12 @@ class Marker:
             if accepted is None and (found := self._accept(path, reading, max_points)):
                 accepted, entries = found
         remark = ""
-        if accepted is None:  # another convention, where it makes most of the entries right
+        if accepted is None:  # another convention, where it makes half of the wrong entries right
             wrong = [
                 (int(self._wrong_step(path, read).wrong_mask.sum()), convention, read)
                 for convention, read in [("", entries), *_other_conventions(self.case, path, entries)]
             ]
-            _, remark, entries = min(wrong, key=lambda x: 2 * x[0] if x[1] else x[0])
+            _, remark, entries = min(wrong, key=lambda x: 2 * x[0] - 0.5 if x[1] else x[0])
         self.entries[path] = entries
         values = np.where(entries.blank, expected, entries.values)
         self._continue_from(path, entries, values, right=accepted is not None and accepted.right)

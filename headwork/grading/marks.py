@@ -127,7 +127,7 @@ def _mistake_ids(cause: Cause) -> set[str]:
     """What makes two causes one mistake: their mistake_id, an idea, or the same edit."""
     edit_slug = cause.edit_slug if cause.edit_slug != MISREAD else ""  # only as the same number is it one
     alike = {f"{edit_slug} of {operand}" for operand in cause.operands} if edit_slug else set()
-    if cause.doubt == "again":
+    if cause.doubt == "again" and cause.operands:
         return alike  # another edit names it first: only the same operand counts
     alike |= {edit_slug} if edit_slug not in BY_OPERAND else set()
     ideas = {x for x, members in IDEAS.items() if {cause.slug, cause.mistake_id, edit_slug} & {*members}}

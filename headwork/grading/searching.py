@@ -395,7 +395,5 @@ def _causes(case: Case, wrong: WrongStep, matches: list[Match]) -> list[Cause]:
         slug, sentence = describe_edit(edit, match.graph, wording)
         operands = tuple(wording.name(x) for x in edit.placeholders.values() if isinstance(x, HandTensor))
         shown = (slug, sentence, wrong.evidence_text, wrong.path)
-        causes.append(
-            Cause(*shown, edit_slug(edit), operands, edit.mistake_id or slug, bits=match.bits)
-        )
+        causes.append(Cause(*shown, edit_slug(edit), operands, edit.mistake_id or slug, bits=match.bits))
     return causes
