@@ -20,7 +20,7 @@ from headwork.comparison.timing import InterleavedTimer, relative_times
 from headwork.data import batches, load_texts, train_tokenizer
 from headwork.models import Model
 from headwork.training.examples import TextExamples
-from headwork.training.runs import threads
+from headwork.training.runs import use_threads
 
 REVIEWS, REVIEW_CHANCE = "imdb", 0.5
 VOCABULARY, MAX_LENGTH = 2000, 200
@@ -75,7 +75,7 @@ def _time_all(models: Mapping[str, Model], batch: Batch, rounds: int) -> dict[st
         optimiser = torch.optim.AdamW(model.parameters(), lr=0.0, fused=True)
         functions["step", name] = partial(experiment.train_step, model, batch, optimiser, 0.0)
         functions["answer", name] = torch.no_grad()(partial(model, *batch[0]))
-    with threads(1):
+    with use_threads(1):
         best = InterleavedTimer(functions).run(rounds)
     return {task: relative_times({name: best[task, name] for name in models}) for task in ("step", "answer")}
 

@@ -31,7 +31,7 @@ from headwork.comparison.section import (
 from headwork.documents import FigureBlock
 from headwork.mechanisms import fused
 from headwork.mechanisms.kernels import Kernels
-from headwork.training.runs import threads
+from headwork.training.runs import use_threads
 
 WIDTH, TOKENS = 64, 1024  # fixed while the other grows
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
@@ -94,7 +94,7 @@ def _time_all(functions: Mapping[str, Mapping[int, Callable[[], object]]], max_r
         sizes = list(functions[name])[-FIT_SIZES:]
         return timing.fit_power_law(sizes, [timer.best[name, size] for size in sizes]).error
 
-    with threads(1):
+    with use_threads(1):
         while uncertain and rounds_done < max_rounds and time.monotonic() - start < MAX_SECONDS:
             timer.run(rounds, [key for key in timer.functions if key[0] in uncertain])
             rounds_done += rounds
@@ -117,7 +117,7 @@ def parts_of_attention() -> dict[str, Any]:
             tokens = torch.randn(1, n, d, generator=torch.Generator().manual_seed(n))
             functions["projections", d, n] = partial(_project, tokens, matrix)
             functions["attention", d, n] = partial(fused.attention, tokens, tokens, tokens)
-    with threads(1), torch.no_grad():
+    with use_threads(1), torch.no_grad():
         best = timing.relative_times(timing.InterleavedTimer(functions).run(5))
     times = {
         part: {str(d): [best[part, d, n] for n in lengths] for d in widths}
@@ -149,7 +149,7 @@ def saved_bytes(layer: Layer, n: int) -> int:
         saved.setdefault(tensor.untyped_storage().data_ptr(), tensor)
         return tensor
 
-    with threads(1), torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+    with use_threads(1), torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
         layer(inputs)
     return sum(t.untyped_storage().nbytes() for address, t in saved.items() if address not in excluded)
 

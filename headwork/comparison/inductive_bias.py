@@ -30,7 +30,7 @@ from headwork.data.splits import permutation
 from headwork.documents import FigureBlock
 from headwork.models import ConvolutionalClassifier, Model, VisionTransformer
 from headwork.readings import recorder
-from headwork.training.runs import threads
+from headwork.training.runs import use_threads
 
 CLASSES, CHANCE = 10, 0.1
 PROBE_IMAGES = 200  # test images on which the equivariance error is measured
@@ -180,7 +180,7 @@ def equivariance_error(function: Callable[[Tensor], Tensor], images: Tensor, shi
     >>> equivariance_error(lambda x: 3 * x, images, 4)
     0.0
     """
-    with threads(1):
+    with use_threads(1):
         output = function(images).double()
         output_of_shifted = function(images.roll(shift, -2)).double()
     rows = shift * output.shape[-2] // images.shape[-2]

@@ -43,7 +43,7 @@ from headwork.mechanisms.parameters import TableParameters, spec_tree
 from headwork.mechanisms.texts import token_convolution_specs, token_convolutions
 from headwork.mechanisms.transformer import add_positions, encoder, encoder_specs, position_specs
 from headwork.models.model import Parameters
-from headwork.training.runs import threads
+from headwork.training.runs import use_threads
 
 SYMBOLS, QUESTION = 4, 4  # symbols 0 to 3; the question mark
 CHANCE = 1 / SYMBOLS
@@ -161,7 +161,7 @@ def gradient_norms(model: LastTokenClassifier, gap: int, seed: int) -> list[floa
     tokens, _ = sequences(gap, PROBE_SEQUENCES, experiment.generator_from(seed, "probed", gap))
     # In float32 a vanishing gradient would soon be exactly zero, as if there were no path at all.
     model = copy.deepcopy(model).double()
-    with threads(1):
+    with use_threads(1):
         vectors = model.embed(tokens).detach().requires_grad_()
         logits = model.logits(vectors)
         squares = torch.zeros(gap + 2, dtype=torch.float64)
@@ -194,7 +194,7 @@ def _first_to_last_gradient(inputs: Tensor, W_h: Tensor, activation: Literal["li
         )
         return state
 
-    with threads(1):
+    with use_threads(1):
         jacobian = torch.autograd.functional.jacobian(last_state, inputs[0])  # type: ignore[no-untyped-call]
     # Root mean square over the states: 1 for a rotation.
     return float(jacobian.norm() / math.sqrt(STATE_WIDTH))

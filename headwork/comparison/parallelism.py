@@ -21,7 +21,7 @@ from headwork.comparison.timing import InterleavedTimer, cores, load_average, re
 from headwork.documents import FigureBlock, Table
 from headwork.mechanisms.kernels import Kernels
 from headwork.sizes.polynomial import Polynomial, interpolate
-from headwork.training.runs import threads
+from headwork.training.runs import use_threads
 
 WIDTH = 32
 CHAIN_LENGTHS = (32, 48, 64)
@@ -58,7 +58,7 @@ def longest_chain(name: str, n: int) -> int:
     True
     """
     layer = Layer(FAMILIES[name], 4, kernels=Kernels)
-    with threads(1):
+    with use_threads(1):
         return longest_path(layer(layer.inputs(n).requires_grad_()))
 
 
@@ -90,7 +90,7 @@ def time_same_tokens(families: Sequence[str]) -> dict[str, Any]:
     """Times for the same number of tokens in longer and fewer sequences, in units of the shortest."""
     layers = {name: Layer(FAMILIES[name], WIDTH).eval() for name in families}
     functions = {(name, n): layers[name].make_forward(n, TOKENS // n) for n in LENGTHS for name in families}
-    with threads(cores()):
+    with use_threads(cores()):
         best = relative_times(InterleavedTimer(functions).run(12))
     times = {name: [best[name, n] for n in LENGTHS] for name in families}
     return {"lengths": list(LENGTHS), "times": times}
@@ -103,7 +103,7 @@ def time_threads(families: Sequence[str], count: int) -> dict[str, Any]:
     timers = {number: InterleavedTimer(functions, time.perf_counter) for number in (1, count)}
     for _ in range(10):
         for number, timer in timers.items():
-            with threads(number):
+            with use_threads(number):
                 timer.run(1)
     best = relative_times({(name, k): timer.best[name] for k, timer in timers.items() for name in families})
     times = {name: [best[name, number] for number in sorted(timers)] for name in families}
