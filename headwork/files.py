@@ -3,7 +3,7 @@
 Whoever reads a file goes through ``open_file`` (or ``read_bytes``, ``read_text``, ``read_toml``): only
 regular files, so that no pipe blocks and no device is endless, and at most ``max_bytes``, checked before
 reading. In a folder that is ours (a run, a model, answers) the caller names it as ``root``: nothing below it
-may be a link. ``file_name`` makes a file name of what a person typed.
+may be a link. ``safe_file_name`` makes a file name of what a person typed.
 """
 
 import itertools
@@ -31,10 +31,10 @@ _UNSEEN = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # what JSON leave
 _NO_LINK, _NO_WAIT, _BINARY = (getattr(os, f"O_{n}", 0) for n in ("NOFOLLOW", "NONBLOCK", "BINARY"))
 
 
-def file_name(name: str) -> str:
+def safe_file_name(name: str) -> str:
     """A name for a file on every system: the name itself where it is plain, or else what is left of it.
 
-    >>> [file_name(name) for name in ("ada@l.org", "../../x", "Zoë", "nul.txt", "")]
+    >>> [safe_file_name(name) for name in ("ada@l.org", "../../x", "Zoë", "nul.txt", "")]
     ['ada@l.org', 'x', 'Zo', '_nul.txt', '_']
     """
     plain = re.sub(r"[^A-Za-z0-9._@-]+", "-", name)[:MAX_NAME].strip(".-") or "_"
@@ -69,15 +69,19 @@ def cache_folder() -> Path:
 
 # --- reading ------------------------------------------------------------------------------------------
 def open_file(
-    path: str | Path, *, max_bytes: int | None = MAX_TEXT, root: str | Path | None = None, lock: bool = False
+    path: str | Path,
+    *,
+    max_bytes: int | None = MAX_TEXT,
+    root: str | Path | None = None,
+    for_locking: bool = False,
 ) -> BinaryIO:
     """A regular file of at most ``max_bytes``, opened to be read; below ``root`` no link is followed.
 
-    With ``lock`` the file is created if it is missing, and never truncated.
+    With ``for_locking`` the file is created if it is missing, and never truncated.
     """
     if root is not None:
         refuse_links(path, root)
-    flags = (os.O_RDWR | os.O_CREAT if lock else os.O_RDONLY) | _NO_WAIT | _BINARY
+    flags = (os.O_RDWR | os.O_CREAT if for_locking else os.O_RDONLY) | _NO_WAIT | _BINARY
     try:
         handle = os.open(path, flags | (_NO_LINK if root is not None else 0), 0o666)
         status = os.fstat(handle)
@@ -116,8 +120,8 @@ def load_package_toml(module: str, name: str) -> dict[str, Any]:
 def load_words(module: str) -> Callable[..., Any]:
     """A function that gives an entry of ``words.toml`` there by its path, filled in: a text of the package.
 
-    ``words("gap/note", gap=24)`` is the entry ``note`` of ``[gap]``, with 24 for ``{gap}``; a table or a list
-    is filled in throughout.
+    ``text_of("gap/note", gap=24)`` is the entry ``note`` of ``[gap]``, with 24 for ``{gap}``; a table or a
+    list is filled in throughout.
     """
     entries = load_package_toml(module, "words.toml")
 

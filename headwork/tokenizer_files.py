@@ -90,7 +90,7 @@ class PythonTokenizer:
         ):
             raise ValueError("the number of a token is not a whole number")
         longest_first = sorted(added, key=len, reverse=True)
-        self.added = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if added else None
+        self.added_pattern = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if added else None
         self.normalizers = _normalizers(data.get("normalizer"))
         self.split, in_bytes = _pre_tokenizer(data.get("pre_tokenizer"))
         word_to_ids, char = _subword_model(model, vocabulary), BYTE_TO_CHAR.__getitem__
@@ -108,7 +108,7 @@ class PythonTokenizer:
                 f"the text {truncate(ascii(text), 100)} holds half a character. Save it as UTF-8."
             )
         ids: list[int] = []
-        for index, piece in enumerate(self.added.split(text) if self.added else (text,)):
+        for index, piece in enumerate(self.added_pattern.split(text) if self.added_pattern else (text,)):
             if index % 2:
                 ids.append(self.token_ids[piece])
                 continue

@@ -10,13 +10,13 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-from headwork.courses.notebooks import SOURCES, notebook_files
+from headwork.courses.notebooks import SOURCES, course_notebook_files
 from headwork.files import write_atomic
 
 
 def execute(name: str, folder: Path) -> Path:
     """Run the solution of a notebook and write it into the folder."""
-    (text,) = notebook_files(name, "solution").values()
+    (text,) = course_notebook_files(name, "solution").values()
     notebook = nbformat.reads(text, as_version=4)
     metadata = dict(notebook.metadata)
     NotebookClient(notebook, timeout=3600, record_timing=False, coalesce_streams=True).execute()

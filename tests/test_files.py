@@ -13,7 +13,7 @@ import pytest
 
 from headwork.data.image_files import read_image
 from headwork.errors import MAX_MESSAGE, InputError, unknown_name
-from headwork.files import DEVICES, file_name, open_file, parse_json, read_bytes, read_toml, write_atomic
+from headwork.files import DEVICES, open_file, parse_json, read_bytes, read_toml, safe_file_name, write_atomic
 
 
 def test_only_regular_files_within_the_limit_are_read(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_only_regular_files_within_the_limit_are_read(tmp_path: Path) -> None:
 
 
 def test_in_a_folder_of_ours_no_link_is_followed_and_nothing_is_emptied(tmp_path: Path) -> None:
-    lock = partial(open_file, lock=True)
+    lock = partial(open_file, for_locking=True)
     ours, victim = tmp_path / "run", tmp_path / "victim"
     (victim / "inner").mkdir(parents=True)
     (victim / "file").write_text("precious")
@@ -119,13 +119,13 @@ def test_json_is_refused_by_its_size_before_it_is_read() -> None:
 
 def test_whatever_a_name_is_it_stays_one_plain_file_in_its_folder() -> None:
     plain = ("a", "ada", "s1234567", "ada.lovelace@uni.org", "A_b-c", "a" * 64, "console")
-    assert [file_name(name) for name in plain] == list(plain)
+    assert [safe_file_name(name) for name in plain] == list(plain)
     odd = ("", ".", "..", ".a", "a.", "a/b", "a\\b", "a\0b", "a\nb", "a b", "é", "\u202ea", "a" * 65, "-rf")
     odd += ("CON", "nul", "aux.txt", "Com1.a.b", "/anywhere/x", "../../../x", "C:x", "a\x1b[2J", "." * 10_000)
     for name in odd:
-        assert file_name(name) != name
-        assert re.fullmatch(r"[A-Za-z0-9_@][A-Za-z0-9._@-]{0,64}(?<![.-])", file_name(name)), name
-        assert not DEVICES.fullmatch(file_name(name))
+        assert safe_file_name(name) != name
+        assert re.fullmatch(r"[A-Za-z0-9_@][A-Za-z0-9._@-]{0,64}(?<![.-])", safe_file_name(name)), name
+        assert not DEVICES.fullmatch(safe_file_name(name))
 
 
 def test_an_error_quotes_no_megabytes() -> None:

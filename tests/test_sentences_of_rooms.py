@@ -37,7 +37,7 @@ def calls(room: Path) -> Iterator[tuple[str, ast.Call]]:
     """Where something is said: a pattern of the paths that are meant, and the call."""
     for module in room.rglob("*.py"):
         for node in ast.walk(ast.parse(module.read_text())):
-            if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in ("words", "table"):
+            if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in ("text_of", "table"):
                 continue
             path = node.args[0]
             parts = path.values if isinstance(path, ast.JoinedStr) else [path]

@@ -146,7 +146,7 @@ NO_NOUN = re.compile(
 )
 # The paper's word for a width, and the fields of the lab's requests (docs/lab.md).
 WIDTHS = re.compile(r"hidden: (int|Size)\b")
-REQUESTS = {"lab/calls.py: of", "lab/inside.py: given", "lab/practising.py: at"}
+REQUESTS = {"lab/calls.py: of", "lab/look_inside.py: given", "lab/practising.py: at"}
 
 
 def names_without_noun(source: str) -> Iterator[str]:

@@ -48,13 +48,13 @@ def problems(output: Output, slug: str = "", check: bool = False) -> None:
 
     Without a slug, another format than text gives the whole book.
     """
-    from headwork.problems import book, find, problem_list, summary
+    from headwork.problems import book, find_problem, problem_list, summary
 
     if not (slug or check) and output.is_default:
         output.show(problem_list())
         return
-    results = {find(slug).slug: find(slug).solve()} if slug else solve_all()
-    shown = find(slug).document(*results.values()) if slug else book(results)
+    results = {find_problem(slug).slug: find_problem(slug).solve()} if slug else solve_all()
+    shown = find_problem(slug).document(*results.values()) if slug else book(results)
     good = all(solution.right for solution in results.values())
     output.show(summary(results) if check else shown, good=good)
 

@@ -53,8 +53,8 @@ class Output:
 
         check_out_path(path)
         write_atomic(path, document.render(self.format, fragment=self.fragment))
-        of_format = getattr(find_format(self.format), "pictures", None)  # of one that has them beside it
-        pictures = of_format(document) if of_format else {}
+        pictures_of = getattr(find_format(self.format), "pictures", None)  # of one that has them beside it
+        pictures = pictures_of(document) if pictures_of else {}
         for name, content in pictures.items():
             write_atomic(path.with_name(f"{path.stem}-{name}"), content)
         beside = f" with {len(pictures)} pictures beside it" if pictures else ""

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.comparison import section
-from headwork.comparison.section import words
+from headwork.comparison.section import clauses, join_names, text_of
 from headwork.training.evaluation import Z_95, wilson_interval
 
 MARGINS_APART = 1.5
@@ -40,9 +39,6 @@ class Accuracy:
         return self.differs_from(other) and self.value > other.value
 
 
-BySize = Mapping[int, Mapping[str, Accuracy]]  # at a size, of a family
-
-
 def mean_accuracy(values: Sequence[float], count: int) -> Accuracy:
     """The mean over seeds of accuracies on ``count`` examples; the margin includes the spread between seeds.
 
@@ -66,7 +62,7 @@ def budget_sentence(accuracies: Iterable[Accuracy], chance: float, steps: int) -
     """A sentence that says so if no accuracy is above chance; otherwise nothing."""
     if any(accuracy.is_above(Accuracy(chance)) for accuracy in accuracies):
         return ""
-    return str(words("accuracy/too_small", steps=steps, chance=chance))
+    return str(text_of("accuracy/too_small", steps=steps, chance=chance))
 
 
 def leaders_sentence(accuracies: Mapping[str, Accuracy]) -> str:
@@ -83,12 +79,12 @@ def leaders_sentence(accuracies: Mapping[str, Accuracy]) -> str:
         ", ".join(f"{accuracies[name].value:.1%}" for name in names) for names in (leaders, behind)
     )
     if len(leaders) > 1 and not behind:
-        return f"there is no measurable difference between {section.join_names(leaders)} ({values})"
+        return f"there is no measurable difference between {join_names(leaders)} ({values})"
     if not behind:
         return f"{best} has {values}"
-    tied = f"{section.join_names(leaders)} lead ({values}: no measurable difference)"
+    tied = f"{join_names(leaders)} lead ({values}: no measurable difference)"
     leading = tied if len(leaders) > 1 else f"{best} leads ({values})"
-    return f"{leading}, ahead of {section.join_names(behind)} ({values_behind})"
+    return f"{leading}, ahead of {join_names(behind)} ({values_behind})"
 
 
 def changes_sentence(before: Mapping[str, Accuracy], after: Mapping[str, Accuracy]) -> str:
@@ -104,38 +100,4 @@ def changes_sentence(before: Mapping[str, Accuracy], after: Mapping[str, Accurac
         change = f"accuracy {'rises' if gain > 0 else 'drops'}"
         change = change if accuracy.differs_from(after[name]) else "there is no measurable change"
         changes[name] = (change, f"{100 * gain:+.1f} points")
-    return section.clauses(changes)
-
-
-def all_accuracies(by_size: BySize) -> list[Accuracy]:
-    return [accuracy for families in by_size.values() for accuracy in families.values()]
-
-
-def family_by_size(by_size: BySize, name: str) -> dict[int, Accuracy]:
-    return {size: families[name] for size, families in by_size.items()}
-
-
-def values_by_size(by_size: BySize) -> dict[str, dict[str, float]]:
-    """The numbers alone, by family, for JSON."""
-    return {
-        name: {str(size): accuracy.value for size, accuracy in family_by_size(by_size, name).items()}
-        for name in next(iter(by_size.values()))
-    }
-
-
-def plot_by_size(by_size: BySize, chance: float, title: str, xlabel: str) -> tuple[Any, Any, str]:
-    """A figure of accuracy against size with its axes, and a sentence on the margins for its caption."""
-    figure, axes = section.new_panel(title, xlabel, "accuracy in %", log="x")
-    style = {"color": "#777777", "linewidth": 1, "linestyle": (0, (2, 3))}
-    axes.axhline(100 * chance, label=f"chance, {chance:.0%}", **style)
-    names = list(next(iter(by_size.values())))
-    for index, name in enumerate(names):
-        x = [size * section.dodge_factor(index, len(names)) for size in by_size]
-        section.draw_line(
-            axes, name, (x, [100 * accuracy.value for accuracy in family_by_size(by_size, name).values()])
-        )
-    section.set_ticks(axes, list(by_size))
-    axes.set_ylim(0, 104)
-    section.add_legend(figure)
-    margin = max(accuracy.margin for accuracy in all_accuracies(by_size))
-    return figure, axes, f"95% margins are at most {100 * margin:.1f} points."
+    return clauses(changes)

@@ -12,15 +12,15 @@ import torch
 from headwork.comparison import experiment, inductive_bias
 from headwork.comparison.accuracy import Accuracy, budget_sentence, leaders_sentence, mean_accuracies
 from headwork.comparison.experiment import BATCH_SIZE, Batch, Settings, generator_from
-from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
+from headwork.comparison.families import FAMILIES, HEADS, Family, sized_classifier
 from headwork.comparison.inductive_bias import TASKS, image_measurement, measurement_name
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.section import Results, Section, format_ratio, words
+from headwork.comparison.section import Results, Section, format_ratio, text_of
 from headwork.comparison.timing import InterleavedTimer, relative_times
 from headwork.data import batches, load_texts, train_tokenizer
 from headwork.models import Model
 from headwork.training.examples import TextExamples
-from headwork.training.runs import threads
+from headwork.training.runs import use_threads
 
 REVIEWS, REVIEW_CHANCE = "imdb", 0.5
 VOCABULARY, MAX_LENGTH = 2000, 200
@@ -75,9 +75,9 @@ def _time_all(models: Mapping[str, Model], batch: Batch, rounds: int) -> dict[st
         optimiser = torch.optim.AdamW(model.parameters(), lr=0.0, fused=True)
         functions["step", name] = partial(experiment.train_step, model, batch, optimiser, 0.0)
         functions["answer", name] = torch.no_grad()(partial(model, *batch[0]))
-    with threads(1):
+    with use_threads(1):
         best = InterleavedTimer(functions).run(rounds)
-    return {task: relative_times({name: best[task, name] for name in models}) for task in ("step", "answer")}
+    return {kind: relative_times({name: best[kind, name] for name in models}) for kind in ("step", "answer")}
 
 
 def text_model(family: Family) -> Model:
@@ -87,7 +87,7 @@ def text_model(family: Family) -> Model:
         fields |= {"width": TEXT_WIDTH, "heads": HEADS, "attention": family.attention}
     else:
         fields |= {"hidden": 1, "heads": 1}
-    return build_classifier("text", family, TEXT_PARAMETERS, fields)
+    return sized_classifier("text", family, TEXT_PARAMETERS, fields)
 
 
 @cache
@@ -120,7 +120,7 @@ def train_on_reviews(family: str, seed: int, *, steps: int) -> dict[str, Any]:
 
 def report(settings: Settings, results: Results) -> Section:
     task = TASKS[settings.full]
-    section = Section(**words("uses/section", training=settings.describe_training("examples")))
+    section = Section(**text_of("uses/section", training=settings.describe_training("examples")))
     count = task.counts[-1]
     runs = settings.results_by_family(results, partial(measurement_name, count=count))
     label = f"{task.data}, {count:,} images"
@@ -130,12 +130,12 @@ def report(settings: Settings, results: Results) -> Section:
         times = results["uses time on reviews"]
         _add_task(section, f"{REVIEWS} reviews", runs, times, REVIEW_CHANCE, settings.steps)
     else:
-        section.add_sentence(words("uses/quick"))
+        section.add_sentence(text_of("uses/quick"))
     return section
 
 
 def _add_task(
-    section: Section, task: str, runs: Mapping[str, list[Any]], times: Any, chance: float, steps: int
+    section: Section, task_label: str, runs: Mapping[str, list[Any]], times: Any, chance: float, steps: int
 ) -> None:
     accuracies = mean_accuracies(runs, next(iter(runs.values()))[0]["tested"])
     counts = {name: by_seed[0]["parameters"] for name, by_seed in runs.items()}
@@ -145,11 +145,11 @@ def _add_task(
         ("time per training step", times["step"], format_ratio, "time a training step"),
         ("time per prediction", times["answer"], format_ratio, "time an answer"),
     ):
-        section.add_cells(f"{task}: {label}", values, format_value, f"{task}: {json_name}")
+        section.add_cells(f"{task_label}: {label}", values, format_value, f"{task_label}: {json_name}")
     small = budget_sentence(accuracies.values(), chance, steps)
     sentence = small or f"{_summary(accuracies, times['step'])}."
-    section.verdict = f"{section.verdict} On {task}, {sentence}".strip()
-    section.numbers[task] = {
+    section.verdict = f"{section.verdict} On {task_label}, {sentence}".strip()
+    section.numbers[task_label] = {
         "accuracy": {name: accuracy.value for name, accuracy in accuracies.items()},
         "parameters": counts,
         **times,

@@ -18,20 +18,12 @@ from headwork.comparison import timing
 from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, Layer, flops, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.section import (
-    PLAIN_ATTENTION,
-    Results,
-    Section,
-    clauses,
-    join_names,
-    size_figure,
-    table,
-    words,
-)
+from headwork.comparison.panels import PLAIN_ATTENTION, size_figure
+from headwork.comparison.section import Results, Section, clauses, join_names, table, text_of
 from headwork.documents import FigureBlock
 from headwork.mechanisms import fused
 from headwork.mechanisms.kernels import Kernels
-from headwork.training.runs import threads
+from headwork.training.runs import use_threads
 
 WIDTH, TOKENS = 64, 1024  # fixed while the other grows
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
@@ -94,7 +86,7 @@ def _time_all(functions: Mapping[str, Mapping[int, Callable[[], object]]], max_r
         sizes = list(functions[name])[-FIT_SIZES:]
         return timing.fit_power_law(sizes, [timer.best[name, size] for size in sizes]).error
 
-    with threads(1):
+    with use_threads(1):
         while uncertain and rounds_done < max_rounds and time.monotonic() - start < MAX_SECONDS:
             timer.run(rounds, [key for key in timer.functions if key[0] in uncertain])
             rounds_done += rounds
@@ -117,7 +109,7 @@ def parts_of_attention() -> dict[str, Any]:
             tokens = torch.randn(1, n, d, generator=torch.Generator().manual_seed(n))
             functions["projections", d, n] = partial(_project, tokens, matrix)
             functions["attention", d, n] = partial(fused.attention, tokens, tokens, tokens)
-    with threads(1), torch.no_grad():
+    with use_threads(1), torch.no_grad():
         best = timing.relative_times(timing.InterleavedTimer(functions).run(5))
     times = {
         part: {str(d): [best[part, d, n] for n in lengths] for d in widths}
@@ -149,7 +141,7 @@ def saved_bytes(layer: Layer, n: int) -> int:
         saved.setdefault(tensor.untyped_storage().data_ptr(), tensor)
         return tensor
 
-    with threads(1), torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+    with use_threads(1), torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
         layer(inputs)
     return sum(t.untyped_storage().nbytes() for address, t in saved.items() if address not in excluded)
 
@@ -158,7 +150,7 @@ def report(settings: Settings, results: Results) -> Section:
     names = settings.families
     rounds = results["complexity time by n"]["rounds"]
     sizes = {"width": WIDTH, "tokens": TOKENS, "count": FIT_SIZES}
-    section = Section(**words("complexity/section", rounds=rounds, **sizes))
+    section = Section(**text_of("complexity/section", rounds=rounds, **sizes))
     section.add_cells("FLOPs, counted", {name: str(flops(name)) for name in names})
     exponents: dict[str, list[str]] = {name: [] for name in names}
     for variable in ("n", "d"):
@@ -169,7 +161,7 @@ def report(settings: Settings, results: Results) -> Section:
         section.add_cells(f"time against {variable}", texts)
         section.add_sentence(_compare_growth(measured, counted, variable))
         figure = time_figure(result, measured, variable)
-        about = words("complexity/time/figure", variable=variable, **sizes)
+        about = text_of("complexity/time/figure", variable=variable, **sizes)
         section.figures.append(FigureBlock(figure, **about))
         section.numbers[variable] = {name: vars(law) for name, law in measured.items()}
         for name in names:
@@ -234,7 +226,7 @@ def time_figure(result: Any, laws: Mapping[str, timing.PowerLaw], variable: str)
     """Time against n or d on logarithmic scales, with the fitted exponents in the legend."""
     labels = {name: f"{name}: {variable}^{law}" for name, law in laws.items()}
     lines = {name: (result["sizes"][name], values) for name, values in result["times"].items()}
-    axes = words(f"complexity/time/plot/{variable}", width=WIDTH, tokens=TOKENS)
+    axes = text_of(f"complexity/time/plot/{variable}", width=WIDTH, tokens=TOKENS)
     return size_figure(lines, **axes, labels=labels)
 
 
@@ -249,7 +241,7 @@ def _add_crossings(section: Section, parts: Any) -> None:
     section.tables.append(table("complexity/crossings", rows))
     measured = {d: n for d, n in crossings.items() if 0 < n < math.inf}
     places = join_names(f"n = {n:.0f} at d = {d}" for d, n in measured.items())
-    section.add_sentence(words(f"complexity/crossed/{'sentence' if measured else 'none'}", places=places))
+    section.add_sentence(text_of(f"complexity/crossed/{'sentence' if measured else 'none'}", places=places))
     section.numbers["crossing"] = {str(d): measured.get(d) for d in crossings}
 
 
@@ -266,8 +258,8 @@ def _add_memory(section: Section, names: Sequence[str], result: Any) -> None:
         for name, values in result["bytes"].items()
     }
     labels = {name: f"{name}: n^{law.exponent:.2f}" for name, law in laws.items()}
-    figure = size_figure(lines, **words("complexity/memory/plot"), labels=labels)
-    section.figures.append(FigureBlock(figure, **words("complexity/memory/figure")))
+    figure = size_figure(lines, **text_of("complexity/memory/plot"), labels=labels)
+    section.figures.append(FigureBlock(figure, **text_of("complexity/memory/figure")))
     section.add_sentence(memory_sentence(laws))
     section.numbers["memory"] = {name: law.exponent for name, law in laws.items()}
 
@@ -277,5 +269,5 @@ def memory_sentence(laws: Mapping[str, timing.PowerLaw]) -> str:
     sentence = growth_sentence(laws, "the memory for the backward pass")
     plain = laws.get(PLAIN_ATTENTION)
     if plain and plain.exponent > laws["transformer"].exponent + 2 * EXPONENT_TOLERANCE:
-        sentence += f" {words('complexity/memory/fused')}"
+        sentence += f" {text_of('complexity/memory/fused')}"
     return sentence

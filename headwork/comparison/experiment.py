@@ -17,7 +17,7 @@ from headwork.comparison.section import Results, join_names
 from headwork.errors import InputError, check_all_known
 from headwork.training.evaluation import losses
 from headwork.training.loop import schedule
-from headwork.training.runs import threads
+from headwork.training.runs import use_threads
 
 BATCH_SIZE, LEARNING_RATE, WARM_UP = 32, 3e-3, 0.1
 EVALUATION_BATCH_SIZE = 100
@@ -118,7 +118,7 @@ def train(
     """Train for so many steps, one batch each; dropout follows from the keys."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01, fused=True)
     model.train()
-    with threads(1), torch.random.fork_rng(devices=[]):
+    with use_threads(1), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_from("teaching", *seed_parts))
         for step, batch in zip(range(steps), batches, strict=False):
             train_step(model, batch, optimiser, rate * schedule(step, steps, WARM_UP))
@@ -145,6 +145,6 @@ def in_batches(inputs: Tensor, labels: Tensor) -> list[Batch]:
 @torch.no_grad()
 def evaluate(model: nn.Module, batches: Iterable[Batch]) -> float:
     """The accuracy over all batches."""
-    with threads(1):
+    with use_threads(1):
         correct = torch.cat([model(*inputs).argmax(-1) == labels for inputs, labels in batches])
     return float(correct.double().mean())

@@ -28,7 +28,8 @@ from headwork.mechanisms.fused import FusedKernels
 from headwork.mechanisms.images import CELL_KINDS, convolution_specs, recurrent_specs
 from headwork.mechanisms.kernels import CellKind, Kernels
 from headwork.mechanisms.parameters import AttentionParameters, map_tree, spec_tree
-from headwork.models import Model, model
+from headwork.models import Model
+from headwork.models.model import Parameters, build_classifier
 from headwork.note import silent
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.sizes.polynomial import Polynomial, interpolate, verify
@@ -97,13 +98,13 @@ def build_with_parameters(build: Callable[[int], Module], target: int) -> Module
     return build(size)
 
 
-def build_classifier(task: Modality, family: Family, target: int, fields: Mapping[str, Any]) -> Model:
+def sized_classifier(task: Modality, family: Family, target: int, fields: Mapping[str, Any]) -> Model:
     """A classifier of images or texts with about ``target`` parameters and these fields of its config."""
     adjusted = "hidden" if family.kind == "attention" else "width"
 
     def build(size: int) -> Model:
         sizes = {**fields, adjusted: size, "backend": "fused"}
-        return model.build_classifier(classifier_config(task, family.architecture, **sizes))
+        return build_classifier(classifier_config(task, family.architecture, **sizes))
 
     return build_with_parameters(build, target)
 
@@ -184,7 +185,7 @@ class Layer(nn.Module):
         super().__init__()
         self.family, self.width = family, width
         self.function, template = layer_function(family, width, kernels(family.attention))
-        self.parameter_tree = model.Parameters(template)
+        self.parameter_tree = Parameters(template)
 
     def inputs(self, n: int, batch: int = 1) -> Tensor:
         """Random tokens (batch, token, width), or images (batch, channel, row, column) of n pixels."""

@@ -19,18 +19,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from headwork.comparison import accuracy, experiment
-from headwork.comparison.accuracy import Accuracy, changes_sentence, leaders_sentence, mean_accuracies
+from headwork.comparison import experiment
+from headwork.comparison.accuracy import budget_sentence, changes_sentence, leaders_sentence, mean_accuracies
+from headwork.comparison.by_size import ByFamily, BySize, all_accuracies, plot_by_size, values_by_size
 from headwork.comparison.experiment import Settings
-from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
+from headwork.comparison.families import FAMILIES, HEADS, Family, sized_classifier
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.section import Results, Section, clauses, dodge_factor, on_scale, words
+from headwork.comparison.panels import dodge_factor
+from headwork.comparison.section import Results, Section, clauses, on_scale, text_of
 from headwork.data import Images, load_images
 from headwork.data.splits import permutation
 from headwork.documents import FigureBlock
 from headwork.models import ConvolutionalClassifier, Model, VisionTransformer
 from headwork.readings import recorder
-from headwork.training.runs import threads
+from headwork.training.runs import use_threads
 
 CLASSES, CHANCE = 10, 0.1
 PROBE_IMAGES = 200  # test images on which the equivariance error is measured
@@ -90,7 +92,7 @@ def image_model(family: Family, task: ImageTask) -> Model:
         fields |= {"pooling": "mean", "attention": family.attention}
     elif family.kind == "convolution":
         fields["depth"] = 2  # the last feature map has one position for every four by four pixels
-    return build_classifier("vision", family, task.parameters, fields)
+    return sized_classifier("vision", family, task.parameters, fields)
 
 
 def image_measurement(
@@ -154,8 +156,8 @@ def train_on_images(
     experiment.train(model, (((images[index],), labels[index]) for index in chosen), *keys, steps=steps)
     sizes = {"tested": len(test_labels), "parameters": model.parameter_count}
     errors = {"error before": error_before, "error after": error()}
-    lower = accuracy_on(test_images.roll(task.margin, -2))
-    return {"accuracy": accuracy_on(test_images), **sizes, **errors, "shifted": lower}
+    shifted_accuracy = accuracy_on(test_images.roll(task.margin, -2))
+    return {"accuracy": accuracy_on(test_images), **sizes, **errors, "shifted": shifted_accuracy}
 
 
 def features(model: Model, images: Tensor) -> Tensor:
@@ -180,7 +182,7 @@ def equivariance_error(function: Callable[[Tensor], Tensor], images: Tensor, shi
     >>> equivariance_error(lambda x: 3 * x, images, 4)
     0.0
     """
-    with threads(1):
+    with use_threads(1):
         output = function(images).double()
         output_of_shifted = function(images.roll(shift, -2)).double()
     rows = shift * output.shape[-2] // images.shape[-2]
@@ -213,9 +215,9 @@ def report(settings: Settings, results: Results) -> Section:
     largest = runs(task.counts[-1])
     tested = largest[names[0]][0]["tested"]
     sizes = [by_seed[0]["parameters"] for by_seed in largest.values()]
-    values: dict[str, Any] = {"data": task.data, "side": task.image, "margin": task.margin, "tested": tested}
+    setting: dict[str, Any] = {"data": task.data, "side": task.image, "margin": task.margin, "tested": tested}
     training = settings.describe_training("images", sizes)
-    section = Section(**words("bias/section", training=training, chance=CHANCE, **values))
+    section = Section(**text_of("bias/section", training=training, chance=CHANCE, **setting))
     accuracies = {count: mean_accuracies(runs(count), tested) for count in task.counts}
     shifted = mean_accuracies(largest, tested, "shifted")
     shuffled = mean_accuracies(runs(task.counts[-1], shuffle=True), tested)
@@ -228,16 +230,16 @@ def report(settings: Settings, results: Results) -> Section:
     }
     for when, state in (("before", "untrained"), ("after", "trained")):
         section.add_cells(f"equivariance error, {state}", errors[when], "{:.2f}".format)
-    for count, values in accuracies.items():
+    for count, by_family in accuracies.items():
         label = f"{count:,} training images"
-        section.add_cells(f"accuracy, {label}", values, json_name=f"right, {label}")
-    lower = f"tested {task.margin} rows lower"
-    section.add_cells(f"accuracy, {label}, {lower}", shifted, json_name=f"the last, {lower}")
+        section.add_cells(f"accuracy, {label}", by_family, json_name=f"right, {label}")
+    shift_label = f"tested {task.margin} rows lower"
+    section.add_cells(f"accuracy, {label}, {shift_label}", shifted, json_name=f"the last, {shift_label}")
     shuffle = "all pixels shuffled"
     section.add_cells(f"accuracy, {label}, {shuffle}", shuffled, json_name=f"the last, {shuffle}")
     circular = results["bias circular convolution"]["error"]
     section.add_sentence(_equivariance_sentence(errors, circular))
-    section.verdict = accuracy.budget_sentence(accuracy.all_accuracies(accuracies), CHANCE, settings.steps)
+    section.verdict = budget_sentence(all_accuracies(accuracies), CHANCE, settings.steps)
     if not section.verdict:
         fewest, most = (
             f"{count:,} training images {leaders_sentence(accuracies[count])}"
@@ -245,13 +247,13 @@ def report(settings: Settings, results: Results) -> Section:
         )
         section.verdict = f"With {fewest}; with {most}."
         for change, others in (("lower", shifted), ("shuffled", shuffled)):
-            changes = changes_sentence(values, others)
-            section.add_sentence(words(f"bias/changes/{change}", margin=task.margin, changes=changes))
+            changes = changes_sentence(by_family, others)
+            section.add_sentence(text_of(f"bias/changes/{change}", margin=task.margin, changes=changes))
         section.figures.append(_accuracy_figure(accuracies, shuffled, task.data))
     section.numbers = {
         "equivariance error": errors,
         "circular convolution": circular,
-        "accuracy": accuracy.values_by_size(accuracies),
+        "accuracy": values_by_size(accuracies),
         "shuffled": {name: one.value for name, one in shuffled.items()},
         "shifted": {name: one.value for name, one in shifted.items()},
     }
@@ -262,17 +264,17 @@ def _equivariance_sentence(errors: Mapping[str, Mapping[str, float]], circular: 
     findings = {}
     for name, before in errors["before"].items():
         after = errors["after"][name]
-        degree = on_scale(before, words("bias/shift/degree"))
-        change = on_scale(after - before, words("bias/shift/change"))
+        degree = on_scale(before, text_of("bias/shift/degree"))
+        change = on_scale(after - before, text_of("bias/shift/change"))
         text = f"the output {degree} shifts with it, and {change} so after training,"
         findings[name] = (text, f"error {before:.2f}, trained {after:.2f}")
-    return str(words("bias/shift/sentence", findings=clauses(findings), circular=circular))
+    return str(text_of("bias/shift/sentence", findings=clauses(findings), circular=circular))
 
 
-def _accuracy_figure(accuracies: accuracy.BySize, shuffled: Mapping[str, Accuracy], data: str) -> FigureBlock:
-    figure, axes, margins = accuracy.plot_by_size(accuracies, CHANCE, **words("bias/plot", data=data))
+def _accuracy_figure(accuracies: BySize, shuffled: ByFamily, data: str) -> FigureBlock:
+    figure, axes, margins = plot_by_size(accuracies, CHANCE, **text_of("bias/plot", data=data))
     for index, (name, one) in enumerate(shuffled.items()):
         x = max(accuracies) * 1.7 * dodge_factor(index, len(shuffled))
         style = {**FAMILIES[name].style, "linestyle": "", "markerfacecolor": "white", "markersize": 6}
         axes.plot([x], [100 * one.value], **style)
-    return FigureBlock(figure, **words("bias/figure", margins=margins))
+    return FigureBlock(figure, **text_of("bias/figure", margins=margins))

@@ -18,22 +18,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headwork.comparison import accuracy, experiment
-from headwork.comparison.accuracy import Accuracy, BySize
+from headwork.comparison import experiment
+from headwork.comparison.accuracy import Accuracy, budget_sentence, leaders_sentence, mean_accuracies
+from headwork.comparison.by_size import BySize, all_accuracies, family_by_size, plot_by_size, values_by_size
 from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_with_parameters, parameter_count
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.section import (
-    Results,
-    Section,
-    add_legend,
-    clauses,
-    draw_line,
-    new_panel,
-    on_scale,
-    table,
-    words,
-)
+from headwork.comparison.panels import add_legend, draw_line, new_panel
+from headwork.comparison.section import Results, Section, clauses, on_scale, table, text_of
 from headwork.documents import FigureBlock
 from headwork.mechanisms import recurrence
 from headwork.mechanisms.configs import TransformerConfig
@@ -43,7 +35,7 @@ from headwork.mechanisms.parameters import TableParameters, spec_tree
 from headwork.mechanisms.texts import token_convolution_specs, token_convolutions
 from headwork.mechanisms.transformer import add_positions, encoder, encoder_specs, position_specs
 from headwork.models.model import Parameters
-from headwork.training.runs import threads
+from headwork.training.runs import use_threads
 
 SYMBOLS, QUESTION = 4, 4  # symbols 0 to 3; the question mark
 CHANCE = 1 / SYMBOLS
@@ -161,7 +153,7 @@ def gradient_norms(model: LastTokenClassifier, gap: int, seed: int) -> list[floa
     tokens, _ = sequences(gap, PROBE_SEQUENCES, experiment.generator_from(seed, "probed", gap))
     # In float32 a vanishing gradient would soon be exactly zero, as if there were no path at all.
     model = copy.deepcopy(model).double()
-    with threads(1):
+    with use_threads(1):
         vectors = model.embed(tokens).detach().requires_grad_()
         logits = model.logits(vectors)
         squares = torch.zeros(gap + 2, dtype=torch.float64)
@@ -194,7 +186,7 @@ def _first_to_last_gradient(inputs: Tensor, W_h: Tensor, activation: Literal["li
         )
         return state
 
-    with threads(1):
+    with use_threads(1):
         jacobian = torch.autograd.functional.jacobian(last_state, inputs[0])  # type: ignore[no-untyped-call]
     # Root mean square over the states: 1 for a rotation.
     return float(jacobian.norm() / math.sqrt(STATE_WIDTH))
@@ -204,20 +196,21 @@ def report(settings: Settings, results: Results) -> Section:
     names, seeds, gaps = settings.families, settings.seeds, GAPS[settings.full]
     counts = [results[measurement_name(name, gaps[0], seeds[0])]["parameters"] for name in names]
     training = settings.describe_training("sequences", counts)
-    section = Section(**words("long-range/section", training=training, tested=TEST_SEQUENCES, chance=CHANCE))
+    setting = {"training": training, "tested": TEST_SEQUENCES, "chance": CHANCE}
+    section = Section(**text_of("long-range/section", **setting))
     accuracies = {}
     for gap in gaps:
         runs = settings.results_by_family(results, partial(measurement_name, gap=gap))
-        accuracies[gap] = accuracy.mean_accuracies(runs, TEST_SEQUENCES * len(seeds))
+        accuracies[gap] = mean_accuracies(runs, TEST_SEQUENCES * len(seeds))
         section.add_cells(f"accuracy, gap {gap}", accuracies[gap], json_name=f"gap {gap}: right")
-    section.numbers = {"accuracy": accuracy.values_by_size(accuracies), "chance": CHANCE}
-    section.verdict = accuracy.budget_sentence(accuracy.all_accuracies(accuracies), CHANCE, settings.steps)
+    section.numbers = {"accuracy": values_by_size(accuracies), "chance": CHANCE}
+    section.verdict = budget_sentence(all_accuracies(accuracies), CHANCE, settings.steps)
     if not section.verdict:
         section.verdict = reach_sentence(accuracies)
         section.add_sentence(claim_sentence(accuracies))
-        axes = words("long-range/accuracy/plot")
-        figure, _, margins = accuracy.plot_by_size(accuracies, CHANCE, **axes)
-        section.figures.append(FigureBlock(figure, **words("long-range/accuracy/figure", margins=margins)))
+        axes = text_of("long-range/accuracy/plot")
+        figure, _, margins = plot_by_size(accuracies, CHANCE, **axes)
+        section.figures.append(FigureBlock(figure, **text_of("long-range/accuracy/figure", margins=margins)))
     norms = {name: results[measurement_name(name, gaps[-1], seeds[0])] for name in names}
     _add_gradients(section, norms, gaps[-1])
     _add_recurrent_weight(section, results["long-range recurrent weight"])
@@ -229,7 +222,7 @@ def reach_sentence(accuracies: BySize) -> str:
     reaches = {}
     shortest, longest = min(accuracies), max(accuracies)
     for name in accuracies[shortest]:
-        by_gap = accuracy.family_by_size(accuracies, name)
+        by_gap = family_by_size(accuracies, name)
         solved = max((gap for gap in by_gap if by_gap[gap].value >= SOLVED_AT), default=0)
         above = max((gap for gap in by_gap if by_gap[gap].is_above(Accuracy(CHANCE))), default=0)
         reach = f"{SOLVED_AT:.0%} or more up to gap {solved}" if solved else f"below {SOLVED_AT:.0%}"
@@ -250,10 +243,8 @@ def claim_sentence(accuracies: BySize) -> str:
         return ""
     at_gap = {name: at_gap[name] for name in ("transformer", *recurrent)}
     ahead = any(at_gap[name].is_above(at_gap["transformer"]) for name in recurrent)
-    claim = words("long-range/claim/against") if ahead else ""
-    return str(
-        words("long-range/claim/sentence", gap=gap, leaders=accuracy.leaders_sentence(at_gap), claim=claim)
-    )
+    claim = text_of("long-range/claim/against") if ahead else ""
+    return str(text_of("long-range/claim/sentence", gap=gap, leaders=leaders_sentence(at_gap), claim=claim))
 
 
 def _add_gradients(section: Section, results: Mapping[str, Any], gap: int) -> None:
@@ -269,12 +260,13 @@ def _add_gradients(section: Section, results: Mapping[str, Any], gap: int) -> No
             f"gradient decay per position, {state.lower()}", decays[when], _format_decay, json_name
         )
         figure = _gradient_figure(norms, gap, state)
-        section.figures.append(FigureBlock(figure, **words("long-range/gradient/figure", when=state.lower())))
+        caption = text_of("long-range/gradient/figure", when=state.lower())
+        section.figures.append(FigureBlock(figure, **caption))
         section.add_sentence(decay_sentence(norms, gap, state))
     for name, result in results.items():
         if result["after"][0] == 0:
             reach = gap + 1 - next(i for i, norm in enumerate(result["after"]) if norm > 0)
-            section.add_sentence(words("long-range/gradient/bounded", name=name, reach=reach))
+            section.add_sentence(text_of("long-range/gradient/bounded", name=name, reach=reach))
     section.numbers["gradient kept a place"] = decays
 
 
@@ -283,7 +275,7 @@ def _format_decay(decay: float | None) -> str:
 
 
 def _gradient_figure(norms: Mapping[str, Sequence[float]], gap: int, state: str) -> Any:
-    figure, axes = new_panel(**words("long-range/gradient/plot", state=state, gap=gap), log="y")
+    figure, axes = new_panel(**text_of("long-range/gradient/plot", state=state, gap=gap), log="y")
     for index, (name, values) in enumerate(norms.items()):
         relative = np.array(values[-2::-1]) / values[-2]
         visible = relative > 1e-20
@@ -312,7 +304,7 @@ def decay_per_position(norms: Sequence[float]) -> float | None:
 def decay_sentence(norms: Mapping[str, Sequence[float]], gap: int, state: str) -> str:
     """The gradient at the first token relative to the token just before the last."""
     ratios = {name: values[0] / values[-2] for name, values in norms.items()}
-    scale = words("long-range/gradient/scale")
+    scale = text_of("long-range/gradient/scale")
     parts = clauses({name: (on_scale(ratio, scale), f"{ratio:.2g}") for name, ratio in ratios.items()})
     return f"{state}, over a gap of {gap} the gradient at the first token, relative to a near token, {parts}."
 
@@ -320,7 +312,7 @@ def decay_sentence(norms: Mapping[str, Sequence[float]], gap: int, state: str) -
 def recurrent_weight_figure(result: Any) -> Any:
     """The gradient against the recurrent weight: measured, and the power law of the linear case."""
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
-    figure, axes = new_panel(**words("long-range/weight/plot", steps=steps), log="y")
+    figure, axes = new_panel(**text_of("long-range/weight/plot", steps=steps), log="y")
     power = [w ** (steps - 1) for w in weights]
     axes.plot(weights, power, color="#777777", linewidth=3, alpha=0.5, label=f"w^{steps - 1}")
     draw_line(axes, "lstm", (weights, norms["linear"]), "linear states, measured", linestyle="")
@@ -331,7 +323,7 @@ def recurrent_weight_figure(result: Any) -> Any:
 
 def _add_recurrent_weight(section: Section, result: Any) -> None:
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
-    about = words("long-range/weight/figure", width=STATE_WIDTH)
+    about = text_of("long-range/weight/figure", width=STATE_WIDTH)
     section.figures.append(FigureBlock(recurrent_weight_figure(result), **about))
     rows = [
         (f"{w:g}", f"{w ** (steps - 1):.3g}", f"{linear:.3g}", f"{tanh:.3g}")
@@ -340,7 +332,7 @@ def _add_recurrent_weight(section: Section, result: Any) -> None:
     section.tables.append(table("long-range/weight/table", rows, steps=steps, power=steps - 1))
     low, one, high = (norms["linear"][weights.index(w)] for w in (weights[0], 1.0, weights[-1]))
     ends = {"low": low, "one": one, "high": high, "first": weights[0], "last": weights[-1]}
-    sentence = words("long-range/weight/sentence", steps=steps, with_tanh=norms["tanh"][-1], **ends)
-    bounded = words("long-range/weight/bounded") if norms["tanh"][-1] < high / 10 else ""
+    sentence = text_of("long-range/weight/sentence", steps=steps, with_tanh=norms["tanh"][-1], **ends)
+    bounded = text_of("long-range/weight/bounded") if norms["tanh"][-1] < high / 10 else ""
     section.add_sentence(f"{sentence}{bounded}.")
     section.numbers["recurrent weight"] = {"weights": weights, **norms}

@@ -16,12 +16,13 @@ from torch import Tensor
 from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, Layer, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.section import Results, Section, clauses, format_ratio, on_scale, size_figure, words
+from headwork.comparison.panels import size_figure
+from headwork.comparison.section import Results, Section, clauses, format_ratio, on_scale, text_of
 from headwork.comparison.timing import InterleavedTimer, cores, load_average, relative_times
 from headwork.documents import FigureBlock, Table
 from headwork.mechanisms.kernels import Kernels
 from headwork.sizes.polynomial import Polynomial, interpolate
-from headwork.training.runs import threads
+from headwork.training.runs import use_threads
 
 WIDTH = 32
 CHAIN_LENGTHS = (32, 48, 64)
@@ -58,7 +59,7 @@ def longest_chain(name: str, n: int) -> int:
     True
     """
     layer = Layer(FAMILIES[name], 4, kernels=Kernels)
-    with threads(1):
+    with use_threads(1):
         return longest_path(layer(layer.inputs(n).requires_grad_()))
 
 
@@ -90,7 +91,7 @@ def time_same_tokens(families: Sequence[str]) -> dict[str, Any]:
     """Times for the same number of tokens in longer and fewer sequences, in units of the shortest."""
     layers = {name: Layer(FAMILIES[name], WIDTH).eval() for name in families}
     functions = {(name, n): layers[name].make_forward(n, TOKENS // n) for n in LENGTHS for name in families}
-    with threads(cores()):
+    with use_threads(cores()):
         best = relative_times(InterleavedTimer(functions).run(12))
     times = {name: [best[name, n] for n in LENGTHS] for name in families}
     return {"lengths": list(LENGTHS), "times": times}
@@ -103,7 +104,7 @@ def time_threads(families: Sequence[str], count: int) -> dict[str, Any]:
     timers = {number: InterleavedTimer(functions, time.perf_counter) for number in (1, count)}
     for _ in range(10):
         for number, timer in timers.items():
-            with threads(number):
+            with use_threads(number):
                 timer.run(1)
     best = relative_times({(name, k): timer.best[name] for k, timer in timers.items() for name in families})
     times = {name: [best[name, number] for number in sorted(timers)] for name in families}
@@ -116,7 +117,7 @@ def report(settings: Settings, results: Results) -> Section:
     shortest, longest = same_tokens["lengths"][0], same_tokens["lengths"][-1]
     sizes = {"tokens": TOKENS, "width": WIDTH, "n": THREADS_N, "d": THREADS_D}
     sizes |= {"first": shortest, "last": longest}
-    section = Section(**words("parallelism/section", count=count, **sizes))
+    section = Section(**text_of("parallelism/section", count=count, **sizes))
     chains = chain_formulas(results["parallelism chain"])
     ratios = {name: [value / values[0] for value in values] for name, values in same_tokens["times"].items()}
     per_token = {name: values[-1] for name, values in ratios.items()}
@@ -141,10 +142,10 @@ def report(settings: Settings, results: Results) -> Section:
         section.add_sentence("Only one core is available here, so there is no speed-up to measure.")
     columns = ("family", "longest chain", *(f"time per token, n = {n:,}" for n in same_tokens["lengths"]))
     rows = [(name, str(chains[name]), *map(format_ratio, ratios[name])) for name in names]
-    section.tables.append(Table(**words("parallelism/lengths", first=shortest), columns=columns, rows=rows))
+    section.tables.append(Table(**text_of("parallelism/lengths", first=shortest), columns=columns, rows=rows))
     lines = {name: (same_tokens["lengths"], values) for name, values in ratios.items()}
-    figure = size_figure(lines, **words("parallelism/plot", **sizes))
-    section.figures.append(FigureBlock(figure, **words("parallelism/figure")))
+    figure = size_figure(lines, **text_of("parallelism/plot", **sizes))
+    section.figures.append(FigureBlock(figure, **text_of("parallelism/figure")))
     terms = {name: {"fixed": float(c.coefficient()), "each token": _slope(c)} for name, c in chains.items()}
     section.numbers = {"chain": terms, "time a token": per_token, "time a FLOP": per_flop}
     section.numbers["speed-up"] = speedups if count > 1 else {}
@@ -174,7 +175,7 @@ def _token_sentence(per_token: Mapping[str, float], per_flop: Mapping[str, float
     findings = {}
     for name, ratio in per_flop.items():
         longer = "more_flops" if per_token[name] > UNCHANGED_RATIO else "no_longer"
-        text = words(f"parallelism/token/{'waiting' if ratio > UNCHANGED_RATIO else longer}")
+        text = text_of(f"parallelism/token/{'waiting' if ratio > UNCHANGED_RATIO else longer}")
         ratios = f"{format_ratio(per_token[name])} per token, {format_ratio(ratio)} per FLOP"
         findings[name] = (text, ratios)
     return f"With the same tokens in sequences {factor} times as long, {clauses(findings)}."
@@ -183,8 +184,8 @@ def _token_sentence(per_token: Mapping[str, float], per_flop: Mapping[str, float
 def thread_sentence(speedups: Mapping[str, float], count: int, machine_load: float = 0.0) -> str:
     """How much each family gains from several threads, and whether other programs had the cores meanwhile."""
     limits = (0.9, 1.1, 1 + (count - 1) / 2, math.inf)
-    scale = list(zip(limits, words("parallelism/speed-up/scale"), strict=True))
+    scale = list(zip(limits, text_of("parallelism/speed-up/scale"), strict=True))
     parts = clauses({name: (on_scale(x, scale), format_ratio(x)) for name, x in speedups.items()})
     # This process alone is a load of at most one thread per core.
-    busy = words("parallelism/speed-up/busy", load=machine_load, count=count)
+    busy = text_of("parallelism/speed-up/busy", load=machine_load, count=count)
     return f"On {count} threads {parts}.{f' {busy}' if machine_load > count + 0.5 else ''}"

@@ -18,7 +18,7 @@ from headwork.comparison.experiment import SECTIONS, Settings
 from headwork.comparison.families import FAMILIES, CountedKernels, Layer, flops
 from headwork.comparison.inductive_bias import circular_convolution_error, train_on_images
 from headwork.comparison.measurements import run_measurements
-from headwork.comparison.section import Results, Section, join_names, table, words
+from headwork.comparison.section import Results, Section, join_names, table, text_of
 from headwork.documents import Document, Heading, Renderable, Table
 from headwork.errors import InputError
 from headwork.files import write_atomic
@@ -71,7 +71,7 @@ class Comparison(Renderable):
             parts += [*row.tables, f"Budget: {row.budget}"]
         title = f"{join_names(self.settings.families)} compared"
         kind, budget = "Full" if self.settings.full else "Quick", self.settings.describe_training("examples")
-        about = words("report/about", kind=kind, budget=budget)
+        about = text_of("report/about", kind=kind, budget=budget)
         return Document(title, tuple(parts), about, data=self.as_data)
 
     def as_data(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Comparison(Renderable):
 
 TIMED_FAMILIES, LENGTHS = ("cnn", "lstm", "transformer", "linear"), (1024, 2048, 4096, 8192, 16384)
 GAP, STEPS, IMAGES = 24, 100, 250
-SEE_ALSO = words("excerpts/see_also")
+SEE_ALSO = text_of("excerpts/see_also")
 
 
 def torch_flops(name: str, n: int, d: int) -> int:
@@ -122,7 +122,7 @@ def attention_time() -> list[Any]:
     """B8: the exponent of n in attention's time."""
     law = complexity.fit_times(measure_times())["transformer"]
     sizes = {"first": law.start, "last": law.end, "width": complexity.WIDTH}
-    return [words("excerpts/attention", growth=law.describe("n"), **sizes), SEE_ALSO]
+    return [text_of("excerpts/attention", growth=law.describe("n"), **sizes), SEE_ALSO]
 
 
 def recall_over_a_gap() -> list[Any]:
@@ -134,7 +134,7 @@ def recall_over_a_gap() -> list[Any]:
         accuracies[name] = mean_accuracy([result["accuracy"]], long_range.TEST_SEQUENCES)
         rows.append((name, f"{result['before'][0] / result['before'][-2]:.2g}", str(accuracies[name])))
     measured = table("excerpts/gap", rows, gap=GAP, steps=STEPS, chance=long_range.CHANCE)
-    sentence = words("excerpts/learned/sentence", symbols=GAP + 1, leaders=leaders_sentence(accuracies))
+    sentence = text_of("excerpts/learned/sentence", symbols=GAP + 1, leaders=leaders_sentence(accuracies))
     sweep = long_range.sweep_recurrent_weight((0.8, 0.9, 1.0, 1.1, 1.2), 50)
     figure = long_range.recurrent_weight_figure(sweep)
     return [measured, sentence, figure, SEE_ALSO]

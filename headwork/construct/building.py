@@ -15,7 +15,7 @@ from headwork.construct.certificate import ContentReadingHeads, ScoredHead
 from headwork.construct.construction import Construction
 from headwork.construct.copying import copy
 from headwork.construct.head_search import TOLERANCE, HeadSearch, as_softmax_weights, check_possible
-from headwork.construct.targets import TARGETS, Impossible, NotFound, check_integer, words
+from headwork.construct.targets import TARGETS, Impossible, NotFound, check_integer, text_of
 from headwork.documents import Document, Item, Items
 from headwork.errors import InputError, TooLarge, check_all_known, check_known
 from headwork.mechanisms import attention
@@ -221,12 +221,12 @@ class HeadBuilder(HeadSearch):
     ) -> tuple[str, str]:
         """beta in closed form where there is one, and why it is the smallest."""
         if len(heads) > 1 or readers:
-            return "", words("beta/several")
+            return "", text_of("beta/several")
         beta_scores, fixed_scores, head = heads[0].beta_scores, heads[0].fixed_scores, heads[0].head
         if not beta_scores.any():
-            return "", words("beta/flat")
+            return "", text_of("beta/flat")
         if self.positions != "one-hot" or self.tolerance is None or fixed_scores.any() or heads[0].remark:
-            return "", words("beta/falls")
+            return "", text_of("beta/falls")
         numbers = (self.norm, abs(head.coefficient), self.tolerance)
         norm, coefficient, tolerance = (Fraction(str(number)) for number in numbers)
         fewest = int(beta_scores.sum(axis=1).min())
@@ -234,7 +234,7 @@ class HeadBuilder(HeadSearch):
         closed_form = "0" if beta == 0 else ""
         if exact > 1 and len(str(exact)) < 40 and beta > 1:
             closed_form = f"ln({exact})"
-        return closed_form, words("beta/exact")
+        return closed_form, text_of("beta/exact")
 
     def _remarks(self, heads: list[ScoredHead], readers: list[ContentReadingHeads]) -> Iterator[str]:
         width = self.target.head_width
@@ -242,14 +242,14 @@ class HeadBuilder(HeadSearch):
             yield heads[0].remark
         elif width is not None and self.positions == "one-hot":
             zeros = " and the zeros" if np.any(self.matrix == 0) else ""
-            yield words("remarks/rank", rank=self.rank(), width=width, zeros=zeros)
+            yield text_of("remarks/rank", rank=self.rank(), width=width, zeros=zeros)
         if np.any(self.matrix == 0) and position_codes.target_scores(heads[0].head)[0].any():
             default = f", here to {TOLERANCE:g}, the default" if self.tolerance is None else ""
-            yield words("remarks/zeros", default=default)
+            yield text_of("remarks/zeros", default=default)
         if self.positions == "rotary":
-            yield words("remarks/rotary")
+            yield text_of("remarks/rotary")
         if readers:
-            yield words("remarks/readers", last=len(heads) - 1)
+            yield text_of("remarks/readers", last=len(heads) - 1)
 
     def _perturb(self, result: Construction, delta: float) -> certificate.Perturbation:
         """The worst move of one key, and its measured effect through our attention."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from headwork.construct.certificate import Perturbation
 from headwork.construct.position_codes import BASE, rotate
-from headwork.construct.targets import Array, words
+from headwork.construct.targets import Array, text_of
 from headwork.documents import Document, Renderable, Table
 from headwork.errors import InputError
 from headwork.mechanisms import attention
@@ -181,11 +181,11 @@ class Construction(Renderable):
         parts: list[Any] = [self._setting(), self._certificate()]
         if (move := self.perturbation) is not None:
             reads = " (1 for r where values read positions)" if self._reads_content else ""
-            parts.append(words("setting/perturbation", reads=reads, **vars(move)))
+            parts.append(text_of("setting/perturbation", reads=reads, **vars(move)))
         if not self.relative:
             worst = self.worst_content[:, 0]
             numbers = " ".join(f"{x:.4g}" for x in worst[:16]) + (" ..." if len(worst) > 16 else "")
-            parts.append(words("setting/worst", numbers=numbers))
+            parts.append(text_of("setting/worst", numbers=numbers))
         several = " W_q, W_k and W_v hold the heads one below another, W_o side by side."
         example = f"An example{', head 0' if self.rotary else ''}.{several if self.heads > 1 else ''}"
         return Document(self.target, (*parts, example, self.trace()), data=self.as_data)
@@ -197,17 +197,17 @@ class Construction(Renderable):
 
     def _setting(self) -> str:
         if self.relative:
-            return str(words("setting/relative"))
+            return str(text_of("setting/relative"))
         width = self.positions.shape[1]
         codes = f"position codes of width {width}" if width else "no positions"
         codes = "a constant 1, with rotary positions" if self.rotary else codes
         sizes = {"tokens": self.tokens, "width": self.worst_content.shape[1], "norm": self.norm}
-        return str(words("setting/rows", codes=codes, **sizes))
+        return str(text_of("setting/rows", codes=codes, **sizes))
 
     def _certificate(self) -> Table:
         """What is proved and what was measured, in numbers; sentences go below."""
         tolerance = "none given" if self.tolerance is None else f"{self.tolerance:g}"
-        random = f"the most over {self.random_inputs} random inputs"
+        random_note = f"the most over {self.random_inputs} random inputs"
         rows = [
             ("heads", str(self.heads), ""),
             ("beta", f"{self.beta:.10g}", self.beta_exact and f"= {self.beta_exact}"),
@@ -215,7 +215,7 @@ class Construction(Renderable):
             ("tolerance", tolerance, "requested"),
             ("bound", f"{self.bound:.10g}", f"proved; {self.rounding:.1e} of it for rounding"),
             ("measured", f"{self.measured:.10g}", "on the worst input"),
-            *([("measured", f"{self.measured_random:.10g}", random)] if self.random_inputs else []),
+            *([("measured", f"{self.measured_random:.10g}", random_note)] if self.random_inputs else []),
             ("certificate", "holds" if self.holds else "FAILS", "measured <= bound <= tolerance"),
         ]
         proof = "the relative error" if self.relative else "r times the largest row sum of |A - target|"

@@ -22,7 +22,7 @@ import numpy as np
 
 from headwork.construct.certificate import UNIT_ROUNDOFF, ToleranceTooSmall
 from headwork.construct.construction import MATRICES, Construction
-from headwork.construct.targets import check_integer, words
+from headwork.construct.targets import check_integer, text_of
 
 HAND_OUT_TOKENS = ((0, 1, 0, 1), (1, 0, 0, 0), (0, 1, 1, 0))  # x1 = d+b, x2 = a, x3 = c+b over a, b, c, d
 
@@ -61,8 +61,8 @@ def copy(*, tolerance: float, tokens: Any = None) -> Construction:
     arrays |= {"positions": np.zeros((n, 0)), "worst_content": norm * rows, "matrix": np.eye(n)}
     numbers: dict[str, Any] = {"norm": norm, "norm_exact": norm_exact, "tolerance": tolerance}
     numbers |= {"bound": error_at(norm), "rounding": rounding, "relative": True}
-    beta: dict[str, Any] = {"beta": 1.0, "beta_exact": "1", "beta_why": words("beta/copy")}
-    remarks = tuple(words("copy/remarks"))
+    beta: dict[str, Any] = {"beta": 1.0, "beta_exact": "1", "beta_why": text_of("beta/copy")}
+    remarks = tuple(text_of("copy/remarks"))
     result = Construction(True, title, n, **arrays, **numbers, **beta, remarks=remarks)
     measured = result.error(result.worst_content)
     return replace(result, measured=measured, measured_random=measured)

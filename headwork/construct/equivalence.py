@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import headwork.mechanisms  # noqa: F401  (registers what the sides are made of)
-from headwork.construct.targets import check_integer, words
+from headwork.construct.targets import check_integer, text_of
 from headwork.documents import Document, Item, Items, Renderable, Table
 from headwork.errors import unknown_name
 from headwork.files import load_package_toml
@@ -183,16 +183,16 @@ class Equality(Renderable):
     def document(self) -> Document:
         """Both sides, their costs, how far they differ, and the exact proof of a small case."""
         equivalence = self.equivalence
-        cases = {
+        compared_cases = {
             "small, below": equivalence.small_case,
             **({equivalence.large_title: equivalence.large_shapes} if equivalence.large_shapes else {}),
         }
         rows = [
             (side.mechanism.slug, label, *vars(count_cost(side, case)).values())
-            for label, case in cases.items()
+            for label, case in compared_cases.items()
             for side in equivalence.sides
         ]
-        costs = words("equal/costs")
+        costs = text_of("equal/costs")
         table = Table("", tuple(costs["columns"]), rows, costs["notes"])
         tends = " -> ".join(equivalence.limit or ()).replace("oo", "∞")
         verdict = {
@@ -201,7 +201,7 @@ class Equality(Renderable):
             "too_much": "" if self.difference <= self.allowed else ", MORE THAN ALLOWED",
         }
         numbers = {name: getattr(self, name) for name in ("cases", "difference", "allowed")}
-        text = words("equal/verdict", **verdict, **numbers)
+        text = text_of("equal/verdict", **verdict, **numbers)
         return Document(equivalence.title, (equivalence.why, table, text, *self.traces()), data=self.as_data)
 
 

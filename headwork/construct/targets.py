@@ -25,7 +25,7 @@ from headwork.numbers.parsing import read_tensor
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 MAX_TOKENS = 512
-words = load_words(__file__)
+text_of = load_words(__file__)
 END_MODES = ("clamp", "wrap", "zero", "none")
 
 
@@ -309,7 +309,7 @@ def _slide_window(
 ) -> Target:
     """One row of taps along the tokens."""
     check_known("ends", ends, allowed_ends)
-    title = f"{name}; ends: {words(f'ends/{ends}')}"
+    title = f"{name}; ends: {text_of(f'ends/{ends}')}"
     if ends == "shrink":  # one head only, because the window's size differs at the ends
         window = np.sum([np.eye(count, k=offset) for offset in taps], axis=0)
         return Target(title, count, (Head(1.0, window / window.sum(axis=1, keepdims=True)),))

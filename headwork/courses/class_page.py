@@ -16,22 +16,11 @@ from typing import Any
 
 from headwork.courses.cohort import StudentMarks, apply_overrides, read_overrides
 from headwork.courses.parallel import map_limited
-from headwork.documents import (
-    Badge,
-    BadgeRow,
-    Bar,
-    Details,
-    Document,
-    Heading,
-    Item,
-    Items,
-    Link,
-    Prose,
-    Table,
-)
+from headwork.documents import Document
+from headwork.documents.blocks import Badge, BadgeRow, Bar, Details, Heading, Item, Items, Link, Prose, Table
 from headwork.documents.style import escape_controls
 from headwork.errors import InputError
-from headwork.files import file_name, load_package_toml, write_atomic
+from headwork.files import load_package_toml, safe_file_name, write_atomic
 from headwork.grading.feedback import feedback_document, named_causes
 from headwork.grading.marks import StepMark
 from headwork.grading.wording import points_text
@@ -252,7 +241,7 @@ def _write_feedback(results: Sequence[StudentMarks], folder: Path, hint: int) ->
     pages, used_names = {}, set()
     handed_in = [graded for graded in results if graded.file]
     for graded in handed_in:
-        stem = file_name(graded.student if not graded.problem else Path(graded.file).name)
+        stem = safe_file_name(graded.student if not graded.problem else Path(graded.file).name)
         while stem.lower() in used_names:  # some systems take Ada and ada for one
             stem += "_"
         used_names.add(stem.lower())

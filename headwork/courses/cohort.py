@@ -99,10 +99,10 @@ def sheet_from_answers(path: str | Path, answers: AnswerFile) -> Sheet:
     exercises: dict[str, Exercise] = {}
     check_count(answers.answers, path)
     file = Path(path).parent / "exercise.toml"
-    neighbour = read_exercise(file) if file.is_file() else None
+    exercise_beside = read_exercise(file) if file.is_file() else None
     for name in answers.answers:
         entry = answers.exercises.get(name)
-        if entry is None and neighbour is None:
+        if entry is None and exercise_beside is None:
             raise InputError(
                 f"{path}: it does not say which exercise {name} is. "
                 "Give --key, or put exercise.toml beside it."
@@ -111,8 +111,8 @@ def sheet_from_answers(path: str | Path, answers: AnswerFile) -> Sheet:
         if entry is not None and (not isinstance(entry, Mapping) or set(entry) - known):
             raise InputError(f"{path}: [exercise.{name}] takes only kind, seed and difficulty.")
         # The student's own exercise.toml comes first: another version might draw other numbers from a seed.
-        if neighbour is not None and (entry is None or neighbour.origin == dict(entry)):
-            exercises[name] = neighbour
+        if exercise_beside is not None and (entry is None or exercise_beside.origin == dict(entry)):
+            exercises[name] = exercise_beside
         else:
             exercises[name] = exercise_from(entry or {}, f"{path}, {name}")
     if not exercises:
@@ -122,18 +122,18 @@ def sheet_from_answers(path: str | Path, answers: AnswerFile) -> Sheet:
 
 def grade_file(path: str | Path, key: str | Path | None = None) -> StudentMarks:
     """Mark one answer file; never raises for what is in the file."""
-    owner: Sheet | None = None
+    owner_sheet: Sheet | None = None
     try:
-        owner = None if key is None else _sheet_from_key(Path(path), AnswerFile({}), Path(key))
+        owner_sheet = None if key is None else _sheet_from_key(Path(path), AnswerFile({}), Path(key))
         answers = read_answers(path)
         sheet = (
             sheet_from_answers(path, answers)
             if key is None
-            else owner or _sheet_from_key(Path(path), answers, Path(key))
+            else owner_sheet or _sheet_from_key(Path(path), answers, Path(key))
         )
         if sheet is None:
             raise InputError(f"{path}: no key for student '{answers.student or Path(path).stem}' in {key}.")
-        owner = sheet
+        owner_sheet = sheet
         for number, exercise in sheet.exercises.items() if key is not None else ():
             check_origin(number, exercise, answers.exercises.get(number), f"{path}: ")
         flags = () if key is None else tuple(_inconsistencies(sheet, answers))
@@ -144,16 +144,16 @@ def grade_file(path: str | Path, key: str | Path | None = None) -> StudentMarks:
         problem = str(error)
     except UNEXPECTED_ERRORS as error:
         problem = truncate(f"{path}: cannot be marked ({type(error).__name__}: {error})")
-    return _unreadable(Path(path), problem, key, owner)
+    return _unreadable(Path(path), problem, key, owner_sheet)
 
 
-def _unreadable(path: Path, problem: str, key: str | Path | None, owner: Sheet | None = None) -> StudentMarks:
+def _unreadable(path: Path, problem: str, key: str | Path | None, sheet: Sheet | None = None) -> StudentMarks:
     """No marks for a file; its owner is taken from the file name, or from a word in it."""
     with suppress(HeadworkError):
-        owner = owner or (None if key is None else _sheet_from_key(path, AnswerFile({"": {}}), Path(key)))
-    if owner is None or not owner.student:
+        sheet = sheet or (None if key is None else _sheet_from_key(path, AnswerFile({"": {}}), Path(key)))
+    if sheet is None or not sheet.student:
         return StudentMarks(str(path), path.stem, problem=problem)
-    return _zero_student_marks(owner, str(path), problem, "unreadable")
+    return _zero_student_marks(sheet, str(path), problem, "unreadable")
 
 
 def _with_student(marked: StudentMarks, sheet: Sheet) -> StudentMarks:
@@ -310,8 +310,8 @@ def _flag_copied_answers(results: list[StudentMarks]) -> list[StudentMarks]:
     for (i, number, j), copied in fits.items():
         count = sum(entries for _, entries, _ in copied)
         if len(results) * math.prod(chance for _, _, chance in copied) < P_MATCH_TO_FLAG:
-            *most, last = (path for path, _, _ in copied)
-            names = f"{', '.join(most)} and {last} fit" if most else f"{last} fits"
+            *all_but_last, last = (path for path, _, _ in copied)
+            names = f"{', '.join(all_but_last)} and {last} fit" if all_but_last else f"{last} fits"
             flag = (
                 f"exercise {number}: {names} the numbers of {results[j].student} "
                 f"({count} entries that differ from their own)"

@@ -108,7 +108,7 @@ def _answer_cells(part: AssignmentPart, *, solved: bool = False) -> list[Noteboo
     return [NotebookCell("code", _answer_code(part, blank, text)) for blank, text in texts.items()]
 
 
-def notebook_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
+def plain_notebook_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
     """One notebook for students, with a cell after each question that marks it."""
     if parts[0].variants:
         raise InputError(
@@ -301,5 +301,5 @@ COURSE_SYSTEMS: dict[str, Callable[[Sequence[AssignmentPart], str], Files]] = {
     "otter": otter_files,
     "nbgrader": nbgrader_files,
     "moodle": moodle_files,
-    "notebook": notebook_files,
+    "notebook": plain_notebook_files,
 }

@@ -76,13 +76,15 @@ def fill_gradebook(
             f"{path}: no column that says who a row is about. Expected an export of Canvas "
             f"({', '.join(CANVAS)}) or of Moodle ({', '.join(MOODLE)})."
         )
-    number = _column(header, column, title, path)
-    titles = [row[number] for row in rows[:3] if number < len(row) and _is_points_possible(row)]
+    column_index = _column(header, column, title, path)
+    titles = [row[column_index] for row in rows[:3] if column_index < len(row) and _is_points_possible(row)]
     if any("read only" in title.lower() for title in titles):
-        raise InputError(f"{path}: the column '{rows[0][number]}' is read only. Name another with --column.")
+        raise InputError(
+            f"{path}: the column '{rows[0][column_index]}' is read only. Name another with --column."
+        )
     # A semicolon often comes with a decimal comma, but not where the file has decimal points.
     comma = delimiter == ";" and not re.search(rb'[;"][0-9]+\.[0-9]+[;"\r\n]', data)
-    missing = _fill(rows, results, number, column or title, comma)
+    missing = _fill(rows, results, column_index, column or title, comma)
     buffer = io.StringIO(newline="")
     ending = "\r\n" if b"\r\n" in data else "\n"
     csv.writer(buffer, delimiter=delimiter, lineterminator=ending).writerows(rows)
@@ -90,25 +92,25 @@ def fill_gradebook(
 
 
 def _fill(
-    rows: list[list[str]], results: Sequence[StudentMarks], number: int, title: str, comma: bool = False
+    rows: list[list[str]], results: Sequence[StudentMarks], column_index: int, title: str, comma: bool = False
 ) -> list[str]:
     """Write the marks into a column, which may be a new one; says which students have none, and why."""
-    if number == len(rows[0]):
+    if column_index == len(rows[0]):
         full = points_text(max((graded.max_points for graded in results), default=0.0))
         rows[0].append(title)
         for line in filter(None, rows[1:]):
-            line += [""] * (number - len(line)) + [full if _is_points_possible(line) else ""]
+            line += [""] * (column_index - len(line)) + [full if _is_points_possible(line) else ""]
     row_of_student, missing = _row_of_each_student(rows, results), []
     for graded in (graded for graded in results if graded.student):
         row, mark = row_of_student.get(graded.student), _points_to_enter(graded)
         if row is None:
             missing.append(f"{graded.student} (no row)")
         elif mark is not None:
-            row += [""] * (number + 1 - len(row))
-            if row[number].strip() in EXCUSED:
-                missing.append(f"{graded.student} ({row[number].strip()})")
+            row += [""] * (column_index + 1 - len(row))
+            if row[column_index].strip() in EXCUSED:
+                missing.append(f"{graded.student} ({row[column_index].strip()})")
             else:
-                row[number] = mark.replace(".", ",") if comma else mark
+                row[column_index] = mark.replace(".", ",") if comma else mark
     return missing
 
 

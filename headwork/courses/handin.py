@@ -30,10 +30,10 @@ from headwork.courses.pictures import PICTURES, count_pixels
 from headwork.documents import Block, Document, Heading, PandocText, Renderable
 from headwork.documents.formats.pdf import CHARACTERS, typeset
 from headwork.documents.number_format import wrap_code
-from headwork.documents.pandoc import Tree, latex_to_typst, map_tree, read_tree
+from headwork.documents.pandoc import Tree, latex_to_typst, map_elements, read_tree
 from headwork.errors import HeadworkError, InputError, TooLarge, check_all_known, unknown_name
 from headwork.files import parse_json, read_bytes, read_text, read_toml
-from headwork.problems import find
+from headwork.problems import find_problem
 from headwork.readings import explain
 from headwork.readings.explaining import read_problem
 
@@ -77,10 +77,10 @@ class HandIn(Renderable):
     complaints: list[str] = field(default_factory=list)
     formulas: list[str] = field(default_factory=list)  # the student's own
     location: str = ""
-    pixels: int = 0
-    parts: int = 0
+    pixel_count: int = 0
+    part_count: int = 0
     cell_texts: int = 0
-    lines: int = 0  # of code
+    code_line_count: int = 0  # of code
 
     def document(self) -> Document:
         return Document(self.title, tuple(self.blocks), about=self.byline)
@@ -101,8 +101,8 @@ class HandIn(Renderable):
         for name, value in section.items():
             for part in value if isinstance(value, list) else [value]:
                 before = self.location
-                self.parts += 1
-                if self.parts > MAX_PARTS:
+                self.part_count += 1
+                if self.part_count > MAX_PARTS:
                     raise TooLarge(f"{self.location}: more than {MAX_PARTS} parts in all. Join some.")
                 try:
                     self.location += "" if name == "text" else f", {part}"
@@ -138,7 +138,7 @@ class HandIn(Renderable):
         yield from self._add_text(text, syntax)
 
     def _add_problems(self, slug: str) -> Iterator[Block]:
-        problem = find(slug)
+        problem = find_problem(slug)
         document = problem.document(problem.solve())
         yield Heading(document.title, 3)
         for block in document.blocks[:-1]:  # without the list of what was checked
@@ -179,10 +179,10 @@ class HandIn(Renderable):
                 return {"t": kind, "c": [NO_ATTRIBUTES, *content[1:]]}
             if kind == "CodeBlock":
                 block = _code(content[1], *content[0][1][:1])
-                self.lines += block["c"][1].count("\n")
-                if self.lines > MAX_CODE:
+                self.code_line_count += block["c"][1].count("\n")
+                if self.code_line_count > MAX_CODE:
                     raise TooLarge(f"more than {MAX_CODE:,} lines of code in all.")
-                if self.lines > MAX_COLOURED:
+                if self.code_line_count > MAX_COLOURED:
                     block["c"][0][1] = []
                 return block
             if kind == "Math":
@@ -198,7 +198,7 @@ class HandIn(Renderable):
         kinds = Counter(re.findall(r'"t": "(\w+)"', json.dumps(tree)))
         if (parts := sum(kinds[kind] for kind in kinds if kind not in UNMARKED)) > MAX_MARKED:
             raise TooLarge(f"{parts:,} lists, links and other parts; at most {MAX_MARKED:,} are set.")
-        cleaned = map_tree(tree, clean)
+        cleaned = map_elements(tree, clean)
         if len(formulas) > MAX_FORMULAS:
             raise InputError(f"{len(formulas):,} formulas; at most {MAX_FORMULAS:,} are set.")
         written, unreadable = latex_to_typst(formulas) if formulas else ([], [])
@@ -212,7 +212,7 @@ class HandIn(Renderable):
             line = f"line {text.count(chr(10), 0, start) + 1}: " if start >= 0 else ""
             self.complain(f"{line}the formula {' '.join(latex.split())} cannot be read.")
         self.formulas += formulas
-        return PandocText(map_tree(cleaned, unreadable_as_code), pictures)
+        return PandocText(map_elements(cleaned, unreadable_as_code), pictures)
 
     def _image(
         self, part: dict[str, Any], pictures: dict[str, bytes], attached: dict[str, bytes]
@@ -227,8 +227,8 @@ class HandIn(Renderable):
             if count + len(pictures) >= MAX_PARTS:
                 raise TooLarge(f"more than {MAX_PARTS} pictures in all.")
             content = attached.get(target) or read_bytes(self.folder / target, root=self.folder)
-            self.pixels += count_pixels(content, self.folder / target)
-            if self.pixels > MAX_PIXELS:
+            self.pixel_count += count_pixels(content, self.folder / target)
+            if self.pixel_count > MAX_PIXELS:
                 raise TooLarge(f"all pictures together have more than {MAX_PIXELS:,} pixels.")
             typeset(f'#image("picture{ending}")', {f"picture{ending}": content}, own_fonts=True)
         except InputError as error:

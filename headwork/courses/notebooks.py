@@ -86,7 +86,7 @@ def read_source(name: str) -> list[SourceCell]:
     return [part for part in parts if part.text]
 
 
-def notebook_files(name: str, version: str) -> Files:
+def course_notebook_files(name: str, version: str) -> Files:
     """The files of one version of a notebook, by their path."""
     parts = read_source(name)
     if version == "student":
@@ -104,7 +104,7 @@ def notebook_files(name: str, version: str) -> Files:
 
 def write_notebook(name: str, version: str, out: str | Path, *, force: bool = False) -> list[Path]:
     """Write a version into a folder; what is there is left alone unless ``force``."""
-    files = {Path(out) / path: content for path, content in notebook_files(name, version).items()}
+    files = {Path(out) / path: content for path, content in course_notebook_files(name, version).items()}
     existing = next((path for path in files if path.exists()), None)
     if existing and not force:
         raise InputError(f"{existing} exists. Name another folder with --out, or overwrite it with --force.")

@@ -15,7 +15,7 @@ from headwork.data.image_files import open_image
 from headwork.errors import InputError, TooLarge
 
 PICTURES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".svg": "image/svg+xml"}
-MAX_DEPTH, MAX_TAGS, MAX_WORDS = 200, 50_000, 20_000  # of an SVG: tags inside each other; tags; letters
+MAX_DEPTH, MAX_TAGS, MAX_LETTERS = 200, 50_000, 20_000  # of an SVG: tags inside each other; tags; letters
 MAX_WITH_MARKERS = 100_000  # bytes of an SVG that sets a mark at every point of its lines
 
 
@@ -61,8 +61,8 @@ class _Svg:
 
     def _words(self, text: str) -> None:
         self.letters += len(text.strip())
-        if self.letters > MAX_WORDS:
-            raise TooLarge(f"more than {MAX_WORDS:,} letters. Save it as PNG.")
+        if self.letters > MAX_LETTERS:
+            raise TooLarge(f"more than {MAX_LETTERS:,} letters. Save it as PNG.")
 
     def _entity(self, *_: Any) -> None:
         raise InputError("it declares entities, which are not read.")

@@ -24,7 +24,7 @@ from headwork.exercises import exercise_files
 from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.exercises.generation import generate, kind_slugs
 from headwork.exercises.questions import answer_sheet, build_question
-from headwork.files import file_name, read_text, read_toml, toml_text, write_atomic
+from headwork.files import read_text, read_toml, safe_file_name, toml_text, write_atomic
 from headwork.grading.wording import points_text
 from headwork.readings.notebook_cells import array_text
 from headwork.readings.trace_document import document_value
@@ -128,7 +128,7 @@ def read_roster(path: str | Path) -> dict[str, dict[str, str]]:
     listed: set[str] = set()
     for number, row in enumerate(rows[1:] if titles else rows, 1):
         student = row[column].strip() if len(row) > column else ""
-        if file_name(student) != student:
+        if safe_file_name(student) != student:
             raise InputError(
                 f"{path}, student {number}: {student!r} cannot name a file. "
                 "Use letters, digits, dots, hyphens and underscores."
@@ -200,10 +200,10 @@ def _write_one(
 ) -> Path:
     sheet = make_sheet(template, student, **roster[student])
     target, file = folder / "students" / student, f"{student}.toml"
-    origin: dict[str, Any] = {"student": student, "sheet": template.title, "origin": False}
+    sheet_kwargs: dict[str, Any] = {"student": student, "sheet": template.title, "origin": False}
     next_step = f"Next: hand in {file}."
     page = answer_page(
-        sheet.exercises, title=f"{template.title}: {student}", file=file, next_step=next_step, **origin
+        sheet.exercises, title=f"{template.title}: {student}", file=file, next_step=next_step, **sheet_kwargs
     )
     for name, document in (
         ("students/{0}/question", sheet_document(sheet)),
@@ -212,7 +212,7 @@ def _write_one(
         for format_ in PRINT_FORMATS:
             path = folder / (name.format(student) + find_format(format_).SUFFIX)
             write_atomic(path, document.render(format_))
-    write_atomic(target / file, answer_sheet(sheet.exercises, **origin))
+    write_atomic(target / file, answer_sheet(sheet.exercises, **sheet_kwargs))
     write_atomic(target / "answer.html", page)
     return write_atomic(folder / "key" / file, key_text(sheet))
 

@@ -82,7 +82,7 @@ def cached_variant(entry: Entry) -> Variant | None:
     return None
 
 
-def content(folder: Path, file: File) -> bytes:
+def read_verified(folder: Path, file: File) -> bytes:
     """A fetched file, its digest checked again: disks forget."""
     try:
         return _verified(file, archives.read_at_most(folder / file.name, file.size))

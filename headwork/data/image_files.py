@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from headwork.data.archives import DAMAGED_ZIP, UnreadableError, zip_member
 from headwork.data.datasets import ImageSplit
-from headwork.data.text_files import MAX_CLASSES, OWN_FILES
+from headwork.data.text_files import MAX_CLASSES, USER_FILES
 from headwork.errors import InputError, TooLarge, unknown_name
 from headwork.files import open_file
 
@@ -33,8 +33,8 @@ MAX_SCANS = 100  # of a JPEG: each goes over all of its pixels; ten are usual
 MAX_BYTES = 4_000_000_000  # of a whole set in memory
 SMALL_NPZ = 10_000_000  # bytes: from a smaller file no large set is unpacked
 MAX_NPY_HEADER = 10_000  # bytes of an array's header
-ARRAY_NAMES, FOLDER_PARTS = OWN_FILES["arrays"], OWN_FILES["folders"]
-FORMATS, SUFFIXES, GREY_MODES = OWN_FILES["images"].values()
+ARRAY_NAMES, FOLDER_PARTS = USER_FILES["arrays"], USER_FILES["folders"]
+FORMATS, SUFFIXES, GREY_MODES = USER_FILES["images"].values()
 
 
 def idx_array(data: bytes, axes: int, name: str) -> NDArray[np.uint8]:

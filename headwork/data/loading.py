@@ -15,7 +15,7 @@ import numpy as np
 
 from headwork.data.catalog import CATALOG, Entry, File, get_entry
 from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit, check_images
-from headwork.data.fetching import Log, cached_variant, content, fetch, to_stderr
+from headwork.data.fetching import Log, cached_variant, fetch, read_verified, to_stderr
 from headwork.data.image_files import folder_parts, idx_array, npz_parts
 from headwork.data.text_files import SUFFIXES, class_names, labelled_rows, text_split
 from headwork.errors import InputError, unknown_name
@@ -97,7 +97,7 @@ def _load_only(
     return data
 
 
-# The readers of the catalog's sets check nothing: ``content`` compares the digest of each file.
+# The readers of the catalog's sets check nothing: ``read_verified`` compares the digest of each file.
 def _load_entry(entry: Entry, from_folder: str | Path | None, log: Log, **options: Any) -> Images | Texts:
     if entry.kind == "encoder":
         raise InputError(
@@ -134,8 +134,8 @@ def _load_fashion_mnist(entry: Entry, folder: Path, **options: Any) -> Images:
 
     def read(images: File, labels: File) -> ImageSplit:
         return ImageSplit(
-            idx_array(content(folder, images), 3, str(folder / images.name))[:, None],
-            idx_array(content(folder, labels), 1, str(folder / labels.name)).astype(np.int64),
+            idx_array(read_verified(folder, images), 3, str(folder / images.name))[:, None],
+            idx_array(read_verified(folder, labels), 1, str(folder / labels.name)).astype(np.int64),
         )
 
     options |= {"test": partial(read, test_images, test_labels), "notes": ["test: the official images"]}
@@ -166,7 +166,7 @@ def _text_split(reviews: Iterable[Review]) -> TextSplit:
 
 
 def _csv_rows(folder: Path, file: File) -> Iterator[dict[str, str]]:
-    return csv.DictReader(StringIO(content(folder, file).decode("utf-8"), newline=""))
+    return csv.DictReader(StringIO(read_verified(folder, file).decode("utf-8"), newline=""))
 
 
 def _read_reviews(folder: Path, file: File, source: str) -> list[Review]:
@@ -198,7 +198,7 @@ def clean(text: str) -> str:
 def _read_imdb_archive(folder: Path, file: File) -> tuple[TextSplit, Callable[[], TextSplit]]:
     """The official archive: aclImdb/train/pos/0_9.txt and so on."""
     numbered: dict[str, list[tuple[int, str, int]]] = {"train": [], "test": []}
-    with tarfile.open(fileobj=BytesIO(content(folder, file)), mode="r:gz") as archive:
+    with tarfile.open(fileobj=BytesIO(read_verified(folder, file)), mode="r:gz") as archive:
         for entry in archive:
             match = re.fullmatch(r"aclImdb/(train|test)/(neg|pos)/(\d+)_\d+\.txt", entry.name)
             review = archive.extractfile(entry) if match and entry.isreg() else None

@@ -21,7 +21,7 @@ from headwork.files import load_package_toml, read_bytes
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 MAX_BYTES = 2_000_000_000
 MAX_CLASSES = 1000
-OWN_FILES = load_package_toml(__file__, "own_files.toml")
+USER_FILES = load_package_toml(__file__, "user_files.toml")
 Row = tuple[int, str, str]  # line, text, label
 
 
@@ -170,7 +170,7 @@ def _choose_columns(path: Path, header: list[str], columns: Sequence[str] | None
                 )
         return columns[0], columns[1]
     texts, labels = (
-        [name for name in header if name.lower() in usual] for usual in OWN_FILES["columns"].values()
+        [name for name in header if name.lower() in usual] for usual in USER_FILES["columns"].values()
     )
     if len(texts) != 1 or len(labels) != 1:
         raise InputError(

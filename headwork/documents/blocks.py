@@ -50,7 +50,7 @@ class Badge:
 class BadgeRow:
     """Badge words side by side in one cell of a table, each one character wide, its heading rotated."""
 
-    marks: tuple[Badge, ...]
+    badges: tuple[Badge, ...]
 
 
 @dataclass(frozen=True)

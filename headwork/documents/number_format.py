@@ -98,7 +98,7 @@ def cell_text(cell: Any) -> str:
     if isinstance(cell, Badge):
         return f"[{cell.text}]" if cell.tone == "bad" else cell.text
     if isinstance(cell, BadgeRow):
-        texts = [mark.text for mark in cell.marks]
+        texts = [mark.text for mark in cell.badges]
         return ("" if max(map(len, texts), default=0) < 2 else " ").join(texts)
     if isinstance(cell, Bar):
         return f"{'#' * round(LONGEST_BAR * cell.share)} {cell.text}".strip()

@@ -62,15 +62,15 @@ def write_tree(tree: Tree, writer: str, *options: str) -> str:
     return convert(_pandoc_json(tree), "json", writer, *options)[0].rstrip("\n")
 
 
-def map_tree(tree: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
+def map_elements(tree: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
     """A copy of a tree; ``change`` gives what stands in place of an element, None for nothing."""
     if isinstance(tree, list):
-        parts = (map_tree(part, change) for part in tree)
+        parts = (map_elements(part, change) for part in tree)
         return [part for part, was in zip(parts, tree, strict=True) if part is not None or was is None]
     if not isinstance(tree, dict):
         return tree
     changed = change(tree) if "t" in tree else tree
-    return changed and {name: map_tree(part, change) for name, part in changed.items()}
+    return changed and {name: map_elements(part, change) for name, part in changed.items()}
 
 
 def with_pictures(tree: Tree, pictures: Mapping[str, bytes]) -> Any:
@@ -84,7 +84,7 @@ def with_pictures(tree: Tree, pictures: Mapping[str, bytes]) -> Any:
         source = f"data:image/{kind};base64,{base64.b64encode(pictures[name]).decode()}"
         return {"t": "Image", "c": [attributes, words, [source, title]]}
 
-    return map_tree(tree, embed)
+    return map_elements(tree, embed)
 
 
 def latex_to_typst(formulas: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -21,7 +21,7 @@ from headwork.documents.number_format import (
 from headwork.documents.pandoc import write_tree
 from headwork.numbers.operations import map_cells
 
-EM = 5.3  # points: a letter, roughly
+LETTER_WIDTH = 5.3  # points: a letter, roughly
 
 
 class Renderer(ABC):
@@ -29,9 +29,9 @@ class Renderer(ABC):
 
     pandoc_format = "plain"  # its name among pandoc's writers
 
-    def render_blocks(self, blocks: Iterable[blocks.Block]) -> Iterator[str]:
+    def render_blocks(self, parts: Iterable[blocks.Block]) -> Iterator[str]:
         """The blocks, one after another."""
-        for block in blocks:
+        for block in parts:
             yield from getattr(self, block_kind(block))(block)
 
     @abstractmethod
@@ -91,8 +91,8 @@ class Renderer(ABC):
         yield from self.items(blocks.Items((blocks.Item(block.text, block.name, block.verdict, block.good),)))
         yield from self.render_blocks(block.blocks)
 
-    def notes(self, notes: Iterable[str]) -> Iterator[str]:
-        return self.render_blocks(blocks.Caution(text) for text in notes)
+    def cautions(self, texts: Iterable[str]) -> Iterator[str]:
+        return self.render_blocks(blocks.Caution(text) for text in texts)
 
     @abstractmethod
     def values(self, block: blocks.Values) -> Iterator[str]: ...
@@ -134,7 +134,7 @@ class FormulaRenderer(Renderer):
             yield from self.value_heading(value, block.level)
             yield from map(self.display, matrix_lines(value, block.all_cells, self.max_width))
             yield from map(self.display, definitions(value, latex=True))
-        yield from self.notes(block.warnings)
+        yield from self.cautions(block.warnings)
 
     def table(self, table: blocks.Table) -> Iterator[str]:
         yield from (self.strong(table.title),) if table.title else ()
@@ -163,7 +163,8 @@ def matrix_lines(value: Value, all_cells: bool, max_width: float) -> Iterator[st
 def _widths(cells: Sequence[Sequence[str]]) -> list[float]:
     """Roughly how wide the columns are, in points, and rather more."""
     return [
-        EM * (2 + max(len(plain_formula(cell)) for cell in column)) for column in zip(*cells, strict=True)
+        LETTER_WIDTH * (2 + max(len(plain_formula(cell)) for cell in column))
+        for column in zip(*cells, strict=True)
     ]
 
 

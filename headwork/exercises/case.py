@@ -161,11 +161,13 @@ class Case:
         except FAILED as error:
             raise NotApplicable(str(error)) from None
 
-    def propagated_error(self, steps: Steps, units: Steps, path: str, edits: Sequence[Edit] = ()) -> Array:
+    def propagated_error(
+        self, steps: Steps, half_units: Steps, path: str, edits: Sequence[Edit] = ()
+    ) -> Array:
         """How far an error of half a unit in every earlier number may move each entry of a step."""
         centre = self.run(steps, edits)[path]
         total = np.zeros_like(centre)
-        for step, sizes in units.items():
+        for step, sizes in half_units.items():
             for index in map(tuple, np.argwhere(sizes > 0)):
                 ends = []
                 for sign in (1, -1):

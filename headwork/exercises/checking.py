@@ -129,12 +129,12 @@ def check(exercise: Exercise) -> NumbersCheck:
     """
     detection = detect(exercise)
     best: EntryChange | None = None
-    score = detection.unrevealed
-    if score != (0, 0):
+    unrevealed = detection.unrevealed
+    if unrevealed != (0, 0):
         for change in _changes(exercise):
-            if change.detection.unrevealed < score:
-                best, score = change, change.detection.unrevealed
-                if score == (0, 0):
+            if change.detection.unrevealed < unrevealed:
+                best, unrevealed = change, change.detection.unrevealed
+                if unrevealed == (0, 0):
                     break
     return NumbersCheck(exercise, detection, best)
 

@@ -16,11 +16,11 @@ from headwork.note import Input, Mechanism, Note, Step, inside, mechanism, silen
 from headwork.numbers import HandTensor, stack
 
 EXERCISE_MECHANISMS: dict[str, Mechanism] = {}  # only for exercises
-formula = partial(mechanism, registry=EXERCISE_MECHANISMS)
+exercise_mechanism = partial(mechanism, registry=EXERCISE_MECHANISMS)
 
 
 # --- counts -----------------------------------------------------------------------------------------
-@formula(
+@exercise_mechanism(
     Input("height", "H", "", "of the image"),
     Input("width", "W", "", "of the image"),
     Input("patch", "P", "", "side of a square patch"),
@@ -46,7 +46,7 @@ def patch_counts(
     return note("numbers", channels * patch * patch)
 
 
-@formula(
+@exercise_mechanism(
     Input("size", "n", "", "positions of the input"),
     Input("kernel", "k", "", "taps"),
     Step("span", "m", r"n + 2p - k", ""),
@@ -62,7 +62,7 @@ def output_size(size: int, kernel: int, *, stride: int = 1, padding: int = 0, no
     return note("output", math.floor(span / stride) + 1)
 
 
-@formula(
+@exercise_mechanism(
     Input("height", "H", "", "of the image"),
     Input("width", "W", "", "of the image"),
     Input("channels", "C", "", "of the image"),
@@ -98,7 +98,7 @@ def convolution_counts(
     return note("dense", (channels * height * width) * (filters * output_height * output_width))
 
 
-@formula(
+@exercise_mechanism(
     Input("size", "n", "", "positions of the signal"),
     Input("kernel", "k", "", "taps"),
     Step("outputs", "o", r"\lfloor (n + 2p - k) / s \rfloor + 1", ""),
@@ -124,7 +124,7 @@ def _shape(*sizes: Any) -> Any:
     return stack(sizes, 0) if len(tensors) == len(sizes) else np.array(sizes, float)
 
 
-@formula(
+@exercise_mechanism(
     Input("batch", "B", "", "sequences"),
     Input("tokens", "n", "", "per sequence"),
     Input("width", "d", "", "of a token"),
@@ -148,7 +148,7 @@ def head_shapes(batch: int, tokens: int, width: int, heads: int, *, note: Note =
     return note("joined", _shape(batch, tokens, heads * head_width))
 
 
-@formula(
+@exercise_mechanism(
     Input("width", "d", "", "of a token"),
     Input("heads", "h", "", ""),
     Step("head width", "d_h", r"d / h", ""),
@@ -168,7 +168,7 @@ def attention_parameters(width: int, heads: int, *, biases: int = 0, note: Note 
     return note("total", 4 * projection)
 
 
-@formula(
+@exercise_mechanism(
     Input("tokens", "n", "", "in the sequence"),
     Input("width", "d", "", "of a token"),
     Input("hidden", "m", "", "hidden width"),
@@ -189,7 +189,7 @@ def feed_forward_parameters(
     return note("total", first + second)
 
 
-@formula(
+@exercise_mechanism(
     Input("tokens", "n", "", "in the sequence"),
     Input("width", "d", "", "of a token"),
     Input("kernel", "k", "", "taps of the convolution"),
@@ -215,7 +215,7 @@ def complexity(tokens: int, width: int, kernel: int, *, note: Note = silent) -> 
 
 
 # --- composed of mechanisms -------------------------------------------------------------------------
-@formula(*QKV_CARDS, *steps_of(attention, scope="beta 0"), *steps_of(attention, scope="beta oo"))
+@exercise_mechanism(*QKV_CARDS, *steps_of(attention, scope="beta 0"), *steps_of(attention, scope="beta oo"))
 def beta_limits(query: Tensor, key: Tensor, value: Tensor, *, note: Note = silent) -> Tensor:
     """Attention in both limits: beta = 0 takes a plain mean, beta = infinity the best key, ties shared.
 
@@ -227,7 +227,7 @@ def beta_limits(query: Tensor, key: Tensor, value: Tensor, *, note: Note = silen
     return attention(query, key, value, beta=math.inf, note=inside(note, "beta oo"))
 
 
-@formula(
+@exercise_mechanism(
     *QKV_CARDS,
     Input("delta", r"\Delta", "key width", "added to the keys: one row is not zero"),
     *steps_of(attention, scope="before"),
@@ -248,7 +248,7 @@ def sensitivity(
     return note("change", after - before)
 
 
-@formula(
+@exercise_mechanism(
     Input("tokens", "X", "token width", "coordinates along a, b, c, d"),
     Step("norms", r"\|x\|", r"\sqrt{x \cdot x}", "token one"),
     *steps_of(attention),
@@ -266,7 +266,7 @@ def copying(tokens: Tensor, *, norm: Scalar, note: Note = silent) -> Tensor:
     return note("errors", (error * error).sum(-1, keepdim=True).sqrt() / norm)
 
 
-@formula(
+@exercise_mechanism(
     Input("tokens", "X", "token width", "input of the sublayer"),
     Input("sublayer", "F", "token width", "output of the sublayer"),
     Step("residual", "R", r"X + F", "token width"),
@@ -284,7 +284,7 @@ def add_and_normalise(
     return layer_normalisation(note("residual", tokens + sublayer), epsilon=epsilon, note=note)
 
 
-@formula(
+@exercise_mechanism(
     Input("inputs", "x", "time", "an even number of them"),
     Step("odd places", "o", r"x_1 + x_3 + \ldots", ""),
     Step("even places", "e", r"x_2 + x_4 + \ldots", ""),

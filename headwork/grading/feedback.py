@@ -12,7 +12,7 @@ import numpy as np
 
 from headwork.documents import Badge, Block, Document, Heading, Item, Items, Prose, Table, Value, VerdictCard
 from headwork.documents.blocks import select_matrix
-from headwork.documents.formats.json import plain
+from headwork.documents.formats.json import json_safe
 from headwork.documents.formats.text import Text
 from headwork.documents.number_format import MAX_SHOWN, number_text
 from headwork.documents.style import PLAIN, Style
@@ -234,7 +234,7 @@ def _step_data(step: StepMark, hint: int) -> dict[str, Any]:
         "remark": step.remark,
         "entries": [list(cell) for cell in step.wrong_cells] if hint >= 1 else [],
         "causes": causes if hint >= 2 else [],
-        "expected": plain(np.asarray(step.expected).tolist()) if shown else None,
+        "expected": json_safe(np.asarray(step.expected).tolist()) if shown else None,
     }
 
 

@@ -33,18 +33,18 @@ BeforeWrite = dict[int, list[Callable[[], None]]]  # what to do before a storage
 class AttentionRecord:
     """One attention of a forward pass.
 
-    ``path``: the module that called it, as in ``named_modules`` ("" is the module itself). ``call``: which
-    call of that path, from 0 (a layer that is used twice has two records). ``kind``: how it was computed:
-    "scaled_dot_product_attention", "fast path of torch", "softmax" or "exponentials". ``weights``: (batch,
-    head, query, key), after softmax and before dropout. On request ``query`` (batch, head, query, width),
-    ``key`` and ``value`` (batch, head, key, width) as they entered the products, ``output`` (batch, head,
-    query, width); None where the module has no such tensor. Windows are part of the batch. ``graph_weights``
-    are the weights as a tensor of the autograd graph, and their layout, for gradients.
+    ``path``: the module that called it, as in ``named_modules`` ("" is the module itself). ``call_index``:
+    which call of that path, from 0 (a layer that is used twice has two records). ``kind``: how it was
+    computed: "scaled_dot_product_attention", "fast path of torch", "softmax" or "exponentials". ``weights``:
+    (batch, head, query, key), after softmax and before dropout. On request ``query`` (batch, head, query,
+    width), ``key`` and ``value`` (batch, head, key, width) as they entered the products, ``output`` (batch,
+    head, query, width); None where the module has no such tensor. Windows are part of the batch.
+    ``graph_weights`` are the weights as a tensor of the autograd graph, and their layout, for gradients.
     """
 
     path: str
     kind: str
-    call: int
+    call_index: int
     weights: Tensor = field(repr=False)
     query: Tensor | None = field(default=None, repr=False)
     key: Tensor | None = field(default=None, repr=False)
@@ -108,7 +108,7 @@ def attention_of(
     >>> layer = nn.MultiheadAttention(4, 2, batch_first=True).eval()
     >>> result = attention_of(layer, *[torch.ones(1, 3, 4)] * 3)
     >>> result.records, result.unread
-    ([AttentionRecord(path='', kind='softmax', call=0)], [])
+    ([AttentionRecord(path='', kind='softmax', call_index=0)], [])
     >>> result.records[0].weights.shape
     torch.Size([1, 2, 3, 3])
     """
@@ -179,8 +179,8 @@ class AttentionCollector:
         return None
 
     def record(self, detected: DetectedAttention) -> AttentionRecord | None:
-        call = self.calls.get(detected.path, 0)
-        self.calls[detected.path] = call + 1
+        index = self.calls.get(detected.path, 0)
+        self.calls[detected.path] = index + 1
         paths = [""] if self.paths is None else self.paths
         if not self.keep or not any(path_matches(detected.path, pattern) for pattern in paths):
             return None
@@ -194,7 +194,7 @@ class AttentionCollector:
             return None
         kept = {name: None if t is None else t.detach().clone() for name, t in kept.items()}
         source = detected.weights if self.gradients else None
-        record = AttentionRecord(detected.path, detected.kind, call, weights, **kept, graph_weights=source)
+        record = AttentionRecord(detected.path, detected.kind, index, weights, **kept, graph_weights=source)
         self.records.append(record)
         self.before_write.setdefault(storage_key(weights), []).append(partial(_copy_weights, record))
         return record

@@ -77,7 +77,7 @@ def new_axes(shape: Iterable[int], kind: str) -> Axes:
     return tuple((Factor(next(_origins), size, kind),) if size != 1 else () for size in shape)
 
 
-def leaf(shape: tuple[int, ...], constant: bool) -> TensorNode:
+def leaf_node(shape: tuple[int, ...], constant: bool) -> TensorNode:
     """An input, a buffer or a parameter."""
     return TensorNode("leaf", (), (), shape, constant)
 

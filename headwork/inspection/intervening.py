@@ -28,7 +28,7 @@ from headwork.inspection.watching import DetectedAttention
 
 
 @dataclass(frozen=True, eq=False)
-class Heads:
+class ChangedHeads:
     """Some heads of an attention, counted from 0 (none: all of them), and what becomes of them."""
 
     heads: tuple[int, ...]
@@ -36,39 +36,39 @@ class Heads:
     weights: Any = field(default=None, repr=False)
     other_input: tuple[Any, Any] | None = field(default=None, repr=False)  # another input: args and kwargs
 
-    def off(self) -> "Heads":
+    def off(self) -> "ChangedHeads":
         """The head adds nothing: its output is zero."""
         return replace(self, kind="off")
 
-    def uniform(self) -> "Heads":
+    def uniform(self) -> "ChangedHeads":
         """Equal weights on every key that the query may attend to."""
         return replace(self, kind="uniform")
 
-    def identity(self) -> "Heads":
+    def identity(self) -> "ChangedHeads":
         """Each token attends to itself alone."""
         return replace(self, kind="identity")
 
-    def fixed(self, weights: Any) -> "Heads":
+    def fixed(self, weights: Any) -> "ChangedHeads":
         """These weights, (query, key) or with head or batch in front; or what ``headwork.build`` gives."""
         array = weights.trace()["weights"].values if isinstance(weights, Construction) else weights
         return replace(self, kind="weights", weights=torch.as_tensor(np.asarray(array)))
 
-    def weights_from(self, *inputs: Any, **kwargs: Any) -> "Heads":
+    def weights_from(self, *inputs: Any, **kwargs: Any) -> "ChangedHeads":
         """The weights that the head has on another input of the same length."""
         return replace(self, kind="weights", other_input=(inputs, kwargs))
 
-    def output_from(self, *inputs: Any, **kwargs: Any) -> "Heads":
+    def output_from(self, *inputs: Any, **kwargs: Any) -> "ChangedHeads":
         """The output that the head has on another input of the same length."""
         return replace(self, kind="output", other_input=(inputs, kwargs))
 
 
-def head(*heads: int) -> Heads:
+def head(*heads: int) -> ChangedHeads:
     """Some heads, to be changed; without a number, all of an attention.
 
     >>> head(2).off()
-    Heads(heads=(2,), kind='off')
+    ChangedHeads(heads=(2,), kind='off')
     """
-    return Heads(heads)
+    return ChangedHeads(heads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ class Effect:
         )
 
 
-def intervene(module: nn.Module, changes: Mapping[str, Heads], /, *inputs: Any, **kwargs: Any) -> Any:
+def intervene(module: nn.Module, changes: Mapping[str, ChangedHeads], /, *inputs: Any, **kwargs: Any) -> Any:
     """The ``Effect`` of changing heads; without inputs, a function of inputs that gives it.
 
     ``changes`` maps the path of an attention, of a module around it, or a shell pattern to what becomes of
@@ -105,7 +105,7 @@ def intervene(module: nn.Module, changes: Mapping[str, Heads], /, *inputs: Any, 
     (0.0, 1.0)
     """
     for path, change in changes.items():
-        if not isinstance(change, Heads) or not change.kind:
+        if not isinstance(change, ChangedHeads) or not change.kind:
             raise InputError(f"intervene: '{path}' has {change!r}. Give, for instance, head(2).off().")
     if not inputs and not kwargs:
         return partial(intervene, module, changes)
@@ -135,13 +135,13 @@ def _first_numbers(output: Any) -> Tensor:
 OtherTensors = dict[tuple[str, int], Tensor]
 
 
-def _tensors_on_other_input(module: nn.Module, path: str, change: Heads) -> OtherTensors:
+def _tensors_on_other_input(module: nn.Module, path: str, change: ChangedHeads) -> OtherTensors:
     """Weights or outputs on the other input, by path and call."""
     if change.other_input is None:
         return {}
     inputs, kwargs = change.other_input
     other_input = attention_of(module, *inputs, paths=path, keep=(change.kind,), **kwargs)
-    return {(record.path, record.call): getattr(record, change.kind) for record in other_input.records}
+    return {(record.path, record.call_index): getattr(record, change.kind) for record in other_input.records}
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class HeadEdit:
     """A change of the heads at a path, or a pattern; with a ``call`` only in that call of that path."""
 
     path: str
-    change: Heads
+    change: ChangedHeads
     call: int | None = None
     on_other_input: OtherTensors = field(default_factory=dict)
 

@@ -174,7 +174,7 @@ def _test_example(source: ModelSource, index: int) -> ModelOnInput:
     run, path = source.run, source.path
     if run is None:
         raise InputError(f"{path}: a model without a test set, so no --index. Give --image or --text.")
-    split: Any = run_folders.example_images(path) if (path / run_folders.IMAGES).exists() else None
+    split: Any = run_folders.example_images(path) if (path / run_folders.IMAGES_FOLDER).exists() else None
     if split is not None and index in split.indices:
         place = split.indices.index(index)
     else:
@@ -249,15 +249,15 @@ def _module_on_text(source: ModelSource, text: str) -> ModelOnInput:
     return replace(module_on_input(source.module, (), inputs, **options), name=path.name)
 
 
-def find_target(model: ModelOnInput, target: str | int | None) -> int | None:
+def find_target(on_input: ModelOnInput, target: str | int | None) -> int | None:
     """The number of the class to explain."""
     if target is None:
         return None
-    if target in model.classes:
-        return model.classes.index(str(target))
-    if isinstance(target, int) and 0 <= target < len(model.classes):
+    if target in on_input.classes:
+        return on_input.classes.index(str(target))
+    if isinstance(target, int) and 0 <= target < len(on_input.classes):
         return target
-    raise unknown_name("target", target, model.classes[:50])
+    raise unknown_name("target", target, on_input.classes[:50])
 
 
 WIDTHS = ("hidden_size", "n_embd", "d_model", "dim")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from headwork.errors import InputError, TooLarge, format_shape
 from headwork.inspection.tracing import evaluation_mode, to_array
 from headwork.loading import NumpyModel, SavedModel
-from headwork.loading.model import check_steps, probabilities_of
+from headwork.loading.model import count_step_values, probabilities_of
 from headwork.numbers import HandTensor
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ class AttentionMap:
     path: str
     weights: Array  # head, query, key
     gradient: Array | None = None
-    call: int = 0  # which call of that path
+    call_index: int = 0  # which call of that path
 
     @property
     def name(self) -> str:
-        return f"{self.path or 'attention'}{f', call {self.call}' if self.call else ''}"
+        return f"{self.path or 'attention'}{f', call {self.call_index}' if self.call_index else ''}"
 
 
 # From the output to the number of the class that is explained; None where the output is a vector.
@@ -180,7 +180,7 @@ class ArrayModel:
     @cached_property
     def inputs_at_once(self) -> int:
         """How many inputs may run together; 0 where not even each of the heads can be left out once."""
-        count = MAX_VALUES // max(1, check_steps(self.definition, self.config, self.definition.name))
+        count = MAX_VALUES // max(1, count_step_values(self.definition, self.config, self.definition.name))
         return min(CHUNK, count) if count >= getattr(self.config, "heads", 1) else 0
 
     @cached_property

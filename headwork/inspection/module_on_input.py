@@ -86,7 +86,7 @@ def module_on_input(
                 record.path,
                 record.weights[0].float().cpu().numpy(),
                 gradients[id(record)][0].detach().float().cpu().numpy() if gradients else None,
-                record.call,
+                record.call_index,
             )
             for record in records
         ]

@@ -35,7 +35,7 @@ def predict(
         raise InputError(f"{path} was trained on images: give --image, not --text.")
     model = NumpyModel(run_folders.saved_model(path, log=log))
     if not images and not texts:
-        if not (path / run_folders.IMAGES).exists():
+        if not (path / run_folders.IMAGES_FOLDER).exists():
             raise InputError("predict: no input given. Give --image FILE or --text WORDS.")
         own = run_folders.example_images(path)
         names = [f"{n}: {info.classes[label]}" for n, label in zip(own.indices, own.labels, strict=True)]

@@ -30,10 +30,11 @@ DESCRIPTIONS = {
 
 
 # --- relevance ------------------------------------------------------------------------------------
-def occlusion(model: ModelOnInput) -> Array:
+def occlusion(on_input: ModelOnInput) -> Array:
     """How much the score falls when each part is hidden, all others being there."""
-    count = len(model.parts)
-    scores = model.scores_with_hidden(np.concatenate([np.zeros((1, count), bool), np.eye(count, dtype=bool)]))
+    count = len(on_input.parts)
+    states = np.concatenate([np.zeros((1, count), bool), np.eye(count, dtype=bool)])
+    scores = on_input.scores_with_hidden(states)
     return np.asarray(scores[0] - scores[1:])
 
 
@@ -59,14 +60,15 @@ def gradient_attention(layers: Sequence[AttentionMap]) -> Array:
     return total - start
 
 
-def relevance(model: ModelOnInput) -> dict[str, Array]:
+def relevance(on_input: ModelOnInput) -> dict[str, Array]:
     """The relevance of each part by every method that can be had, the reference first."""
-    layers = [layer for layer in model.attention_maps if layer.weights.shape[-2:] == (len(model.labels),) * 2]
-    relevances, parts = {OCCLUSION: occlusion(model)}, list(model.parts)
+    square = (len(on_input.labels),) * 2
+    layers = [layer for layer in on_input.attention_maps if layer.weights.shape[-2:] == square]
+    relevances, parts = {OCCLUSION: occlusion(on_input)}, list(on_input.parts)
     if layers:
-        relevances[ROLLOUT] = model.output_row(rollout(layers))[parts]
+        relevances[ROLLOUT] = on_input.output_row(rollout(layers))[parts]
     if layers and all(layer.gradient is not None for layer in layers):
-        relevances[GRADIENT] = model.output_row(gradient_attention(layers))[parts]
+        relevances[GRADIENT] = on_input.output_row(gradient_attention(layers))[parts]
     return relevances
 
 
@@ -125,7 +127,7 @@ def curve_sizes(count: int) -> list[int]:
     return [round(count * step / steps) for step in range(steps + 1)]
 
 
-def insertion_and_deletion(model: ModelOnInput, orders: Array) -> tuple[Array, Array]:
+def insertion_and_deletion(on_input: ModelOnInput, orders: Array) -> tuple[Array, Array]:
     """The mean score of each order (order, part; the most relevant first) while parts appear, and vanish."""
     count = orders.shape[1]
     sizes = curve_sizes(count)
@@ -133,17 +135,17 @@ def insertion_and_deletion(model: ModelOnInput, orders: Array) -> tuple[Array, A
     ranks = np.argsort(np.concatenate([orders, orders[:, ::-1]]), -1)
     hidden = ranks[:, None, :] >= np.array(sizes)[:, None]
     states, where = np.unique(hidden.reshape(-1, count), axis=0, return_inverse=True)  # shared ones run once
-    scores = model.scores_with_hidden(states)[where.reshape(-1)].reshape(hidden.shape[:2])
+    scores = on_input.scores_with_hidden(states)[where.reshape(-1)].reshape(hidden.shape[:2])
     areas = np.trapezoid(scores, np.array(sizes) / count, axis=1)
     return areas[: len(orders)], areas[len(orders) :]
 
 
-def trust(model: ModelOnInput, relevances: Mapping[str, Array], *, seed: int = 0) -> dict[str, Trust]:
+def trust(on_input: ModelOnInput, relevances: Mapping[str, Array], *, seed: int = 0) -> dict[str, Trust]:
     """Each relevance tested on its input, against random orders and against occlusion."""
     generator = np.random.default_rng(seed)
-    draws = [generator.permutation(len(model.parts)) for _ in range(RANDOM_ORDERS)]
+    draws = [generator.permutation(len(on_input.parts)) for _ in range(RANDOM_ORDERS)]
     orders = np.stack([*(np.argsort(-values, kind="stable") for values in relevances.values()), *draws])
-    inserted, deleted = insertion_and_deletion(model, orders)
+    inserted, deleted = insertion_and_deletion(on_input, orders)
     floor = float(abs(inserted - deleted)[len(relevances) :].max())
     at = list(relevances).index(OCCLUSION)
     reference = float(inserted[at] - deleted[at])

@@ -80,7 +80,7 @@ def role(weights: Any, *, grid: tuple[int, int] | None = None) -> HeadRole:
         name, share = "uniform", 1.0
     elif (
         best + TIE_MARGIN >= LEAST_FIT
-        and head.fixed >= LEAST_FIXED
+        and head.fixed_beyond_chance >= LEAST_FIXED
         and head.share(fits[named][1]) >= LEAST_SHARE
     ):
         name = named
@@ -134,7 +134,7 @@ class _HeadWeights:
         return max(0.0, float((mean * role).sum())) ** 2 / lengths if lengths else 0.0
 
     @property
-    def fixed(self) -> float:
+    def fixed_beyond_chance(self) -> float:
         """The share of the variance that every input has, less what a mean of few has by chance."""
         count = len(self.A)
         return 1.0 if count == 1 else (count * self.share(self.mean) - 1) / (count - 1)

@@ -27,7 +27,7 @@ from headwork.inspection.axes import (
     RANDOM,
     SOFTMAX,
     TensorNode,
-    leaf,
+    leaf_node,
     origins,
     product_operands,
 )
@@ -153,7 +153,7 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         node = self.nodes.get(key)
         if node is None:
             storage = storage_key(tensor)
-            node = self.nodes[key] = leaf(key[1], storage not in self.data_storages)
+            node = self.nodes[key] = leaf_node(key[1], storage not in self.data_storages)
             has_origin = not node.constant or storage in self.parameter_storages
             if not has_origin and len(key[1]) > 2 and tensor.is_floating_point():
                 self.add_unread(self.path(), COMPILED if compiled_caller() else OUTSIDE)

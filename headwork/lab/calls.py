@@ -88,7 +88,7 @@ def capabilities_where(has: Callable[[str], bool]) -> dict[str, Any]:
         "first": FIRST_MECHANISM,
         "plots": has("matplotlib"),
         "torch": has("torch"),
-        "missing": {"gradient x attention": inside.MISSING},
+        "missing": {"gradient x attention": look_inside.MISSING},
     }
 
 
@@ -176,8 +176,7 @@ def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
     return view(solve(changed))
 
 
-@register_call
-def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") -> dict[str, Any]:
+def cell_curve(state: Any, path: str, index: str, of: str, of_index: str = "") -> dict[str, Any]:
     """How one cell follows another, or an option: points of a curve, placed from 0 to 1 for a small chart.
 
     ``of`` is what is moved: an input with ``of_index``, or ``beta``.
@@ -213,6 +212,9 @@ def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") 
         "words": f"{path}[{index}] {'does not change' if flat else range_text} while {named} goes "
         f"from {ends[0]} to {ends[1]}. Now it is {value_text}.",
     }
+
+
+CALLS["sensitivity"] = cell_curve
 
 
 def _cell_value(solved: SolvedState, path: str, index: str) -> float | None:
@@ -285,11 +287,11 @@ def problem(slug: str) -> dict[str, Any]:
     """One problem: question, answer, why, errors in the hand-out's answer, its steps as states, the rest."""
     from headwork.documents.blocks import Values, as_blocks
     from headwork.documents.formats.html import blocks_markup
-    from headwork.problems.book import find
+    from headwork.problems.book import find_problem
 
-    entry = find(slug)
+    entry = find_problem(slug)
     solution = entry.solve()
-    states = [state for part in solution.parts if isinstance(part, Trace) for state in _editable_states(part)]
+    traces = [part for part in solution.parts if isinstance(part, Trace)]
     other_blocks = [b for part in solution.parts if not isinstance(part, Trace) for b in as_blocks(part)]
     return {
         "slug": entry.slug,
@@ -303,7 +305,7 @@ def problem(slug: str) -> dict[str, Any]:
             for f in solution.findings
             if f.published
         ],
-        "states": states,
+        "states": [state for trace in traces for state in _editable_states(trace)],
         "html": STYLE.sub("", str(blocks_markup(b for b in other_blocks if not isinstance(b, Values)))),
         "checks": [f"{f.label}: {f.ours}" for f in solution.findings],
     }
@@ -348,4 +350,4 @@ CALLS |= practising.PRACTISE_CALLS
 
 
 # Further calls, each in the module of its screen.
-from headwork.lab import inside  # noqa: E402
+from headwork.lab import look_inside  # noqa: E402

@@ -23,11 +23,11 @@ def arithmetic_line(view: ModelView, path: str, index: str) -> dict[str, Any]:
         position = cell_index(index, parameters[path].shape, path)
         digits = _digits(parameters[path][position])
         return {**name, "kind": "parameter", "value": digits, "lines": [], "terms": []}
-    last = view.traced(len(view.changed_steps))
-    check_known("step", path, [*last.inputs, *last.steps])
-    position = cell_index(index, last[path].raw.shape, path)
-    value = float(last[path].raw.array[position])
-    if path in last.inputs:
+    changed_trace = view.traced(len(view.changed_steps))
+    check_known("step", path, [*changed_trace.inputs, *changed_trace.steps])
+    position = cell_index(index, changed_trace[path].raw.shape, path)
+    value = float(changed_trace[path].raw.array[position])
+    if path in changed_trace.inputs:
         return {
             **name,
             "kind": "input",

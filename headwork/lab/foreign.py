@@ -23,11 +23,11 @@ from headwork.inspection.model_folders import (
     read_settings,
     transformers_class,
 )
-from headwork.lab.inside import FOREIGN_PREFIX
+from headwork.lab.look_inside import FOREIGN_PREFIX
 from headwork.lab.pictures import MAX_SIDE
 from headwork.loading.folders import FAMILIES
 from headwork.model_files import MANIFEST, PARAMETERS
-from headwork.training.run_folders import MODEL
+from headwork.training.run_folders import MODEL_FOLDER
 
 MAX_LISTED, MAX_BYTES = 100, 2_000_000_000
 OFFERED: dict[str, Path | ModelSource] = {}
@@ -107,7 +107,8 @@ def _model_in_folder(title: str, folder: Path) -> ListedModel:
         return ListedModel(title, folder, missing="its config.json cannot be read")
     by_library = bool(transformers_class(settings))
     ours = settings.get("model_type") in FAMILIES or (folder / MANIFEST).exists()
-    parameters = [path for path in (folder / PARAMETERS, folder / MODEL / PARAMETERS) if path.is_file()]
+    paths = (folder / PARAMETERS, folder / MODEL_FOLDER / PARAMETERS)
+    parameters = [path for path in paths if path.is_file()]
     needed = next((name for name in REMEDIES if by_library and find_spec(name) is None), "")
     missing = needed and f"needs {needed}: {REMEDIES[needed]}"
     if not by_library and not ours:
@@ -133,11 +134,11 @@ def open_foreign(name: str) -> ModelSource:
 
 @lru_cache(maxsize=2)
 def _open(listed: ListedModel) -> ModelSource:
-    from headwork.lab.known_models import check_shown
+    from headwork.lab.known_models import check_showable
 
     try:
         source = open_model(listed.path, on_torch=None if listed.by_library else False)
-        check_shown(source)
+        check_showable(source)
     except InputError as error:
         raise InputError(str(error).replace(str(listed.path), listed.title)) from None
     return source

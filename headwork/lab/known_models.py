@@ -11,10 +11,10 @@ from typing import Any
 from headwork.errors import InputError, TooLarge, check_all_known, unknown_name
 from headwork.inspection.model_folders import PREPROCESSOR, ModelSource, open_model
 from headwork.lab.foreign import open_foreign
-from headwork.lab.inside import FOREIGN_PREFIX
+from headwork.lab.look_inside import FOREIGN_PREFIX
 from headwork.lab.pictures import MAX_SIDE, decode_base64
 from headwork.model_files import CONFIG, MANIFEST, PARAMETERS, TOKENIZER, refuse_pickles
-from headwork.training.run_folders import DATA, METRICS, MODEL, PACKAGED_NAMES, RESULT
+from headwork.training.run_folders import DATA, METRICS, MODEL_FOLDER, PACKAGED_NAMES, RESULT
 
 MAX_OPENED, MAX_MODEL = 3, 24_000_000  # models of one's own, and the bytes of each
 MAX_NUMBERS = 50_000_000  # that a model has on the way, on one input
@@ -22,7 +22,7 @@ RUNS, RUN_PREFIX, MAX_RUNS = Path("runs"), "run ", 100
 OPENED: "OrderedDict[str, ModelSource]" = OrderedDict()
 RUN_FILES = (CONFIG, DATA, METRICS, RESULT, MANIFEST, TOKENIZER, PREPROCESSOR)
 MODEL_FILES = (CONFIG, PARAMETERS, MANIFEST, TOKENIZER)
-KNOWN_FILES = {*RUN_FILES, *MODEL_FILES, *(f"{MODEL}/{name}" for name in MODEL_FILES)}
+KNOWN_FILES = {*RUN_FILES, *MODEL_FILES, *(f"{MODEL_FOLDER}/{name}" for name in MODEL_FILES)}
 
 
 def run_names() -> list[str]:
@@ -33,7 +33,7 @@ def run_names() -> list[str]:
 @lru_cache(maxsize=MAX_OPENED + len(PACKAGED_NAMES))
 def _open(folder: str | Path, _written: int = 0) -> ModelSource:
     source = open_model(folder, on_torch=False)
-    check_shown(source)
+    check_showable(source)
     return source
 
 
@@ -58,7 +58,7 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
 
     ``others`` are the names of files that were not sent, so that a pickle is refused by its name.
     """
-    if PARAMETERS not in files and f"{MODEL}/{PARAMETERS}" not in files:
+    if PARAMETERS not in files and f"{MODEL_FOLDER}/{PARAMETERS}" not in files:
         for name in others:
             refuse_pickles(Path(Path(name).name))
         raise InputError(
@@ -71,18 +71,18 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
         raise TooLarge(f"Files of more than {MAX_MODEL:,} bytes together. Use: headwork inspect FOLDER")
     with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
         folder = Path(temporary) / "model"
-        (folder / MODEL).mkdir(parents=True)
+        (folder / MODEL_FOLDER).mkdir(parents=True)
         for name, data in contents.items():
             (folder / name).write_bytes(data)
-        if not any((folder / MODEL).iterdir()):
-            (folder / MODEL).rmdir()
+        if not any((folder / MODEL_FOLDER).iterdir()):
+            (folder / MODEL_FOLDER).rmdir()
         try:
             source = open_model(folder, on_torch=False)
         except InputError as error:
             raise InputError(
                 str(error).replace(f"{folder}/", "").replace(str(folder), "the folder")
             ) from None
-    check_shown(source)
+    check_showable(source)
     digest = hashlib.sha256(b"".join(hashlib.sha256(contents[name]).digest() for name in sorted(contents)))
     name = f"own {digest.hexdigest()[:12]}"
     OPENED[name] = source
@@ -91,7 +91,7 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
     return name
 
 
-def check_shown(source: ModelSource) -> None:
+def check_showable(source: ModelSource) -> None:
     """Refuse a model that this screen cannot show."""
     if source.input_kind not in ("images", "texts"):
         raise InputError("This screen shows classifiers of images and of texts. Use: headwork inspect FOLDER")

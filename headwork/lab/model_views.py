@@ -113,7 +113,7 @@ def with_changes(before: "ModelView", changes: Sequence[HeadChange]) -> ModelSou
         layer, heads = before.layers[change.block], head(change.head)
         plain = {"off": heads.off, "uniform": heads.uniform}.get(change.kind)
         edited = plain() if plain else heads.fixed(built_weights(change.kind, tokens))
-        edits.append(HeadEdit(layer.path, edited, layer.call))
+        edits.append(HeadEdit(layer.path, edited, layer.call_index))
     return replace(source, edits=tuple(edits))
 
 
@@ -251,9 +251,9 @@ class OutOfPassesError(Exception):
 class ResumableModel:
     """A model that runs at most ``passes_left`` times at a call, and remembers the outputs."""
 
-    def __init__(self, model: ModelOnInput) -> None:
-        self.model = replace(model, outputs_with_hidden=self.outputs_with_hidden)
-        self.run, self.passes_left = model.outputs_with_hidden, 0
+    def __init__(self, on_input: ModelOnInput) -> None:
+        self.on_input = replace(on_input, outputs_with_hidden=self.outputs_with_hidden)
+        self.run, self.passes_left = on_input.outputs_with_hidden, 0
         self.outputs: dict[bytes, Array] = {}
 
     def outputs_with_hidden(self, hidden_parts: Array) -> Array:

@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from headwork.data.catalog import File, require_entry
-from headwork.data.fetching import cache_folder, content, fetch, to_stderr
+from headwork.data.fetching import cache_folder, fetch, read_verified, to_stderr
 from headwork.errors import InputError
 from headwork.files import files_under, load_package_toml, write_atomic
 
@@ -40,13 +40,13 @@ def python_files() -> dict[str, bytes]:
     files_by_name = {file.name: file for file in require_entry("pyodide").variants[0].files}
     read = partial(_read, folder, files_by_name)
     top = [path.name for path in PACKAGE.iterdir() if path.is_file()]
-    site = dict(ChainMap(_wheel(read("numpy-")), _own_modules([*top, *PACKAGES]), *_third_party()))
+    site_packages = dict(ChainMap(_wheel(read("numpy-")), _own_modules([*top, *PACKAGES]), *_third_party()))
     symbolic = {**_wheel(read("sympy-")), **_wheel(read("mpmath-"))}
     # The page has the images of the trained models as it is.
     trained = files_under(PACKAGE, [TRAINED], lambda name: not name.endswith(".png"))
     return {
         **{name: read(name) for name in CONTENTS["runtime"]},
-        "site.zip": _zipped(compiled(site, folder, optimise=0)),
+        "site.zip": _zipped(compiled(site_packages, folder, optimise=0)),
         "sympy.zip": _zipped(compiled(symbolic, folder, optimise=2)),
         "inside.zip": _zipped({**compiled(_own_modules(LAZY_MODULES), folder, optimise=0), **trained}),
     }
@@ -58,7 +58,7 @@ def _quiet(line: str) -> None:
 
 
 def _read(folder: Path, files_by_name: dict[str, File], start: str) -> bytes:
-    return content(folder, next(file for name, file in files_by_name.items() if name.startswith(start)))
+    return read_verified(folder, next(file for name, file in files_by_name.items() if name.startswith(start)))
 
 
 def _wheel(data: bytes) -> Archive:

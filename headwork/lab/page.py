@@ -84,7 +84,7 @@ def served_page() -> str:
     return _page("", served=True, limits=MAX_BODY)
 
 
-def digest(text: str) -> str:
+def csp_source(text: str) -> str:
     """The source of an inline script or style, for a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
@@ -155,7 +155,7 @@ def one_file() -> bytes:
         [_text_script('id="worker-code"', worker), *files, Markup("<script>{}</script>").format(Markup(js))]
     )
     return _page(
-        _policy(f"{digest(js)} blob:", digest(css), "'none'"),
+        _policy(f"{csp_source(js)} blob:", csp_source(css), "'none'"),
         styles=Markup("<style>{}</style>").format(Markup(css)),
         scripts=scripts,
         served=False,

@@ -17,7 +17,7 @@ import numpy as np
 
 from headwork.documents.blocks import select_matrix
 from headwork.errors import InputError, check_known, format_shape
-from headwork.files import file_name, parse_toml, toml_text
+from headwork.files import parse_toml, safe_file_name, toml_text
 from headwork.note import MECHANISMS
 from headwork.numbers.parsing import (
     MIXED_NUMBER,
@@ -201,7 +201,7 @@ def exercise(**origin: Any) -> dict[str, Any]:
 
     current = _exercise_of(**origin)
     question = build_question(current)
-    asked, *notes = question.paragraphs
+    question_text, *notes = question.paragraphs
     conventions: list[str] = []  # the numbers: conventions and options
     if SEPARATORS_SENTENCE in notes:  # which cells do not need; the forms of a number stand before them
         at = notes.index(SEPARATORS_SENTENCE)
@@ -225,7 +225,7 @@ def exercise(**origin: Any) -> dict[str, Any]:
     return {
         **current.origin,
         "title": question.title,
-        "asked": asked,
+        "asked": question_text,
         "given": str(blocks_markup(replace(question, paragraphs=tuple(conventions)).given_blocks())),
         "notes": notes,
         "fields": fields,
@@ -346,7 +346,7 @@ def answer_file(
         tokens_as="" if tokens_as == "rows" else tokens_as,
         answers={name: texts for name, _, texts in parts},
     )
-    file = f"{file_name(student.strip())}.toml" if student.strip() else "answer.toml"
+    file = f"{safe_file_name(student.strip())}.toml" if student.strip() else "answer.toml"
     words = f"Hand in {file} as your course says. It is marked with: headwork grade {file}"
     return {"name": file, "text": text.encode(errors="replace").decode(), "next": words}
 

@@ -11,7 +11,7 @@ ROUNDING = 1e-9  # weights closer than this are called even
 PROJECTED = ("query", "key", "value")
 
 
-def describe_attention(solved: SolvedState) -> str:
+def describe_state(solved: SolvedState) -> str:
     """One line about the whole: of attention, where the weight goes."""
     trace = solved.trace
     weights = _first_weights(trace)

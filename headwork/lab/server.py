@@ -27,7 +27,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from headwork.errors import InputError
 from headwork.lab.calls import CALLS, FIRST_MECHANISM, example_state, run_call
-from headwork.lab.inside import FOREIGN_PREFIX
+from headwork.lab.look_inside import FOREIGN_PREFIX
 from headwork.lab.page import MAX_BODY, SERVED_POLICY, script, served_page, style
 
 BODY_SECONDS = 10  # for the whole of it

@@ -8,7 +8,7 @@ from headwork.documents.formats.html import Frame, ValueCard
 from headwork.documents.formulas import mathml, plain_formula
 from headwork.documents.number_format import with_infinity
 from headwork.files import load_package_toml
-from headwork.lab.sentences import describe_attention
+from headwork.lab.sentences import describe_state
 from headwork.lab.states import MASKS, SolvedState, State, axis_words
 from headwork.note import Mechanism
 from headwork.numbers.graph import results_since_labels
@@ -58,7 +58,7 @@ def view(solved: SolvedState) -> dict[str, Any]:
         "values": values,
         "options": list(_options(trace, state)),
         "warnings": trace.warnings,
-        "sentence": describe_attention(solved),
+        "sentence": describe_state(solved),
         "exact": trace.exact,
     }
 

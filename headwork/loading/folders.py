@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from headwork.errors import InputError, check_known
 from headwork.files import load_package_toml, parse_json
 from headwork.loading.model import SavedModel, check_parameters, check_tensors, expected_shapes
-from headwork.mechanisms.configs import VisionTransformerConfig, known_fields
+from headwork.mechanisms.configs import VisionTransformerConfig, checked_settings
 from headwork.mechanisms.definitions import DEFINITIONS, Definition
 from headwork.model_files import (
     CONFIG,
@@ -60,7 +60,7 @@ def _read_config(data: Any, where: Path, *, max_layers: int) -> tuple[Definition
     check_known(f"model in {where}", str(data.get("model")), DEFINITIONS)
     definition = DEFINITIONS[data["model"]]
     config_class = definition.config_class
-    settings = known_fields(config_class, data["config"], f"field of {config_class.__name__} in {where}")
+    settings = checked_settings(config_class, data["config"], f"field of {config_class.__name__} in {where}")
     depth = settings.get("depth", 1)
     if isinstance(depth, int) and depth > min(max_layers, MAX_DEPTH):
         raise InputError(f"{where}: depth {depth:,}, but {PARAMETERS} holds only {max_layers} tensors.")

@@ -64,16 +64,17 @@ def expected_shapes(
             )
         if spec.constant is None:
             shapes[name] = ShapeTensor(spec.shape, work)
-    check_steps(definition, config, where)
+    count_step_values(definition, config, where)
     return shapes
 
 
-def check_steps(definition: Definition, config: Any, where: str | Path) -> int:
+def count_step_values(definition: Definition, config: Any, where: str | Path) -> int:
     """The numbers in all steps on one image; a model that would fill the memory is refused.
 
     >>> from headwork.mechanisms.definitions import find_definition
     >>> vision = find_definition("vision")
-    >>> check_steps(vision, vision.config_class(image_size=8, width=4, heads=1, depth=1, hidden=4), "a run")
+    >>> config = vision.config_class(image_size=8, width=4, heads=1, depth=1, hidden=4)
+    >>> count_step_values(vision, config, "a run")
     650
     """
     if IMAGES not in definition.inputs:
@@ -103,7 +104,7 @@ def check_work(saved: SavedModel, where: str | Path, parts: int) -> None:
     heads, depth = (getattr(saved.config, name, 0) for name in ("heads", "depth"))
     layers = depth if heads else 0
     inputs = 450 + parts + layers * heads
-    work = inputs * check_steps(saved.definition, saved.config, where) + layers**2 * BLOCK_VALUES
+    work = inputs * count_step_values(saved.definition, saved.config, where) + layers**2 * BLOCK_VALUES
     if work > (most := 1_700_000_000 + 800 * file_bytes) and file_bytes <= SMALL_FILE:
         raise TooLarge(
             f"{where}: to look into it takes {work:,} numbers; of a model of {file_bytes:,} bytes at most "

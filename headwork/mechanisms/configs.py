@@ -41,7 +41,7 @@ def with_current_names(config_class: type, fields: Mapping[str, Any]) -> dict[st
     return {names.get(name, name): value for name, value in fields.items()}
 
 
-def known_fields(config_class: type, data: Mapping[str, Any], what: str = "field") -> dict[str, Any]:
+def checked_settings(config_class: type, data: Mapping[str, Any], what: str = "field") -> dict[str, Any]:
     """The fields of a config under their current names; one that is unknown is refused by its name."""
     settings = with_current_names(config_class, data)
     check_all_known(what, settings, [entry.name for entry in fields(config_class)])

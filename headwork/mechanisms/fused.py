@@ -25,11 +25,7 @@ from headwork.mechanisms.convolution import patches
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.kernels import CellKind, Kernels, Twins
 from headwork.mechanisms.linear import Features, check_chunks
-from headwork.mechanisms.parameters import (
-    AttentionParameters,
-    ConvolutionParameters,
-    RecurrentParameters,
-)
+from headwork.mechanisms.parameters import AttentionParameters, ConvolutionParameters, RecurrentParameters
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Scalar = None, mask: Mask = None) -> Tensor:

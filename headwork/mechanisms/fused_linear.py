@@ -87,7 +87,7 @@ def _chunks(rows: Tensor, chunk: int) -> Tensor:
     return rows.reshape(*rows.shape[:-2], -1, chunk, rows.shape[-1])
 
 
-def _rows(chunks: Tensor, length: int) -> Tensor:
+def _unchunk(chunks: Tensor, length: int) -> Tensor:
     return chunks.flatten(-3, -2)[..., :length, :]
 
 
@@ -124,9 +124,9 @@ class CausalLinearAttentionFunction(torch.autograd.Function):
             totals_before, total = _exclusive_cumsum(total, k.sum(-2, keepdim=True))
             scores = (q @ k.mT).tril()
             count = block.stop - block.start
-            sums = _rows(q @ totals_before.mT + scores.sum(-1, keepdim=True), count)
+            sums = _unchunk(q @ totals_before.mT + scores.sum(-1, keepdim=True), count)
             divisors[..., block, :] = sums
-            output[..., block, :] = _rows(q @ before + scores @ v, count) / sums
+            output[..., block, :] = _unchunk(q @ before + scores @ v, count) / sums
         ctx.save_for_backward(query, key, value, output, divisors, torch.stack(states), torch.stack(totals))
         ctx.features, ctx.chunk, ctx.size = features, chunk, size
         return output
@@ -149,9 +149,9 @@ class CausalLinearAttentionFunction(torch.autograd.Function):
             after, later_state = _reverse_exclusive_cumsum(later_state, q.mT @ h)
             totals_after, later_total = _reverse_exclusive_cumsum(later_total, -(r.mT @ q))
             scores, grad_scores = (q @ k.mT).tril(), (h @ v.mT - r).tril()
-            grad_phi_q = _rows(h @ before.mT - r * totals_before + grad_scores @ k, count)
-            grad_phi_k = _rows(grad_scores.mT @ q + v @ after.mT + totals_after, count)
+            grad_phi_q = _unchunk(h @ before.mT - r * totals_before + grad_scores @ k, count)
+            grad_phi_k = _unchunk(grad_scores.mT @ q + v @ after.mT + totals_after, count)
             grad_query[..., block, :] = _feature_gradient(grad_phi_q, phi[0], ctx.features)
             grad_key[..., block, :] = _feature_gradient(grad_phi_k, phi[1], ctx.features)
-            grad_value[..., block, :] = _rows(scores.mT @ h + k @ after, count)
+            grad_value[..., block, :] = _unchunk(scores.mT @ h + k @ after, count)
         return grad_query, grad_key, grad_value, None, None

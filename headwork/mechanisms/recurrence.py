@@ -18,8 +18,8 @@ from headwork.mechanisms.parameters import RecurrentParameters, input_cards
 from headwork.note import Input, Note, Step, inside, mechanism, silent, steps_of
 from headwork.numbers import stack
 
-Activation = Literal["linear", "tanh"]
-Output = Literal["linear", "step", "sigmoid"]
+StateActivation = Literal["linear", "tanh"]
+OutputActivation = Literal["linear", "step", "sigmoid"]
 
 SEQUENCE = Input("inputs", "x", "time width", "one row per step, or a plain row of numbers")
 INPUTS = (
@@ -82,8 +82,8 @@ def recurrence(
     bias: Tensor = None,
     h_0: Tensor = None,
     *,
-    activation: Activation = "linear",
-    output: Output = "linear",
+    activation: StateActivation = "linear",
+    output: OutputActivation = "linear",
     note: Note = silent,
 ) -> Tensor:
     """Carries a state from step to step and reads the last one; "step" gives 1 where it is positive, else 0.
@@ -100,7 +100,13 @@ def recurrence(
 
 
 def recurrent_states(
-    inputs: Tensor, W_x: Tensor, W_h: Tensor, bias: Tensor, state: Tensor, activation: Activation, note: Note
+    inputs: Tensor,
+    W_x: Tensor,
+    W_h: Tensor,
+    bias: Tensor,
+    state: Tensor,
+    activation: StateActivation,
+    note: Note,
 ) -> list[Tensor]:
     """The state after each step of the plain recurrence."""
     inputs, W_x, W_h = _as_rows(inputs), _as_matrix(W_x), _as_matrix(W_h)

@@ -67,12 +67,7 @@ def keep_positions(values: Tensor, positions: Tensor | None) -> Tensor:
 
 
 @model(
-    "text-encoder",
-    _text_encoder_specs,
-    _text_encoder_steps,
-    TOKENS,
-    MASK,
-    Input("types", "u", "batch token"),
+    "text-encoder", _text_encoder_specs, _text_encoder_steps, TOKENS, MASK, Input("types", "u", "batch token")
 )
 def text_encoder(
     parameters: TokenParameters,

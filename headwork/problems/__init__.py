@@ -1,3 +1,5 @@
 """The problem book."""
 
-from headwork.problems.book import GROUPS, Problem, Solution, all_problems, book, find, problem_list, summary
+from headwork.problems.book import Problem, Solution, all_problems, book, find_problem, problem_list, summary
+
+find = find_problem  # its former name

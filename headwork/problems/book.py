@@ -264,7 +264,7 @@ def all_problems() -> dict[str, Problem]:
     return problems
 
 
-def find(slug: str) -> Problem:
+def find_problem(slug: str) -> Problem:
     """A problem by its slug, in either case."""
     problems = all_problems()
     if slug.upper() not in problems:

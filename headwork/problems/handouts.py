@@ -15,7 +15,7 @@ from typing import Any
 from headwork.documents import Block, Code, Document, Formula, Heading, Item, Items, Prose, as_blocks
 from headwork.errors import InputError, truncate, unknown_name
 from headwork.files import load_package_toml
-from headwork.problems.book import BOOK, all_problems, find
+from headwork.problems.book import BOOK, all_problems, find_problem
 from headwork.problems.families import answer_table
 
 HANDOUTS = load_package_toml(__file__, "handouts.toml")
@@ -48,7 +48,7 @@ class HandoutQuestion:
         if self.table:
             yield answer_table()
         for slug in self.worked_problems if work else ():
-            for part in find(slug).solve().parts:
+            for part in find_problem(slug).solve().parts:
                 yield from as_blocks(part)
         errors = [error for slug in self.problems for error in BOOK[slug].get("errors", {}).values()]
         if errors:

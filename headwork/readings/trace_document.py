@@ -9,7 +9,7 @@ import numpy as np
 
 from headwork.documents import Arithmetic, Code, Document, Value, Values
 from headwork.documents.blocks import CellIndex
-from headwork.documents.formats.json import plain
+from headwork.documents.formats.json import json_safe
 from headwork.documents.number_format import exact_texts
 from headwork.errors import TooLarge
 from headwork.numbers.operations import map_cells
@@ -118,7 +118,8 @@ def _entry(value: "TraceValue") -> dict[str, Any]:
     entry: dict[str, Any] = {"symbol": value.symbol}
     if value.formula:
         entry["formula"] = value.formula
-    entry |= {"axes": list(value.axes), "shape": list(value.shape), "values": plain(value.values.tolist())}
+    values = json_safe(value.values.tolist())
+    entry |= {"axes": list(value.axes), "shape": list(value.shape), "values": values}
     if (exact := value.exact_values) is not None:
         entry["exact"] = map_cells(_without_names, exact).tolist()
         if None in np.ravel(entry["exact"]):

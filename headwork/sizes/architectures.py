@@ -17,14 +17,14 @@ from typing import Any, get_type_hints
 from headwork.errors import TooLarge
 from headwork.mechanisms import parameters as params
 from headwork.mechanisms.attention import check_heads
-from headwork.mechanisms.configs import known_fields
+from headwork.mechanisms.configs import checked_settings
 from headwork.mechanisms.definitions import DEFINITIONS, Definition, find_definition
 from headwork.mechanisms.kernels import PLAIN
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.numbers.options import read_option
-from headwork.sizes.counting import BIASES, axis_words, check_sizes, size_limit
+from headwork.sizes.counting import BIAS_NAME, axis_words, check_sizes, size_limit
 from headwork.sizes.layers import Size, height_and_width, patch_grid
-from headwork.sizes.ledger import Fact, Ledger, Row, sum_rows, words
+from headwork.sizes.ledger import Fact, Ledger, Row, sum_rows, text_of
 
 Shape = tuple[int, ...]
 MAX_LAYERS = 1000
@@ -40,7 +40,7 @@ def model_config(name: str, settings: Mapping[str, Any] | None = None) -> tuple[
     definition = find_definition(name)
     kind = definition.config_class
     hints, chosen = get_type_hints(kind), {}
-    for field, value in known_fields(kind, settings or {}, f"field of {kind.__name__}").items():
+    for field, value in checked_settings(kind, settings or {}, f"field of {kind.__name__}").items():
         chosen[field] = read_option(hints[field], value, where=field) if isinstance(value, str) else value
     config: Any = kind(**chosen)
     if getattr(config, "depth", 1) > MAX_LAYERS:
@@ -103,7 +103,7 @@ def model_rows(
 
 
 def _part_row(part: str, own_shapes: Mapping[str, Shape]) -> Row:
-    biases = sum(prod(shape) for name, shape in own_shapes.items() if BIASES.fullmatch(name))
+    biases = sum(prod(shape) for name, shape in own_shapes.items() if BIAS_NAME.fullmatch(name))
     shape = next(iter(own_shapes.values())) if len(own_shapes) == 1 else None
     weights = sum(map(prod, own_shapes.values())) - biases
     return Row(name=part, shape=shape, weights=weights, biases=biases, multiply_adds=0)
@@ -123,7 +123,7 @@ def model_ledger(definition: Definition, config: Any, shapes: Mapping[str, Any])
     inputs = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in given.items())
     slug = definition.function.__name__.replace("_", "-")
     facts: dict[str, Any] = {"parameters": total.parameters or 0, "FLOPs": total.flops or 0}
-    notes = (words("model/flops"),)
+    notes = (text_of("model/flops"),)
     return Ledger(title=f"{slug}: {inputs}", rows=rows, facts=facts, notes=notes, summed=True)
 
 
@@ -165,7 +165,7 @@ def transformer(
             "parameters without the vocabulary": sum(counts.values()),
             "parameters of the vocabulary": _parameters(rows) - sum(counts.values()),
         },
-        words("transformer/notes", source=tokens, target=targets),
+        text_of("transformer/notes", source=tokens, target=targets),
     )
 
 
@@ -206,7 +206,7 @@ def vit(
         f"{patch}, width {width}, {depth} layers, {heads} heads, hidden {hidden}, {classes:,} classes",
         rows,
         {"patches": down * across, "tokens": tokens},
-        words("vit/notes", pooled=words(f"vit/pooled/{'class_token' if class_token else 'mean'}")),
+        text_of("vit/notes", pooled=text_of(f"vit/pooled/{'class_token' if class_token else 'mean'}")),
     )
 
 

@@ -22,12 +22,12 @@ from headwork.documents.formulas import formula_for
 from headwork.errors import InputError, TooLarge
 from headwork.note import MECHANISMS, Input, Mechanism, get_mechanism
 from headwork.numbers import OperationCount, ShapeTensor
-from headwork.sizes.ledger import Ledger, Row, sum_rows, words
+from headwork.sizes.ledger import Ledger, Row, sum_rows, text_of
 from headwork.sizes.polynomial import Polynomial, interpolate, verify
 
 MAX_SIZE = 10**9  # for one size: their products stay within what ShapeTensor can move about
 MAX_GROUPS = 10_000  # the mechanism works group by group
-BIASES = re.compile(r"(b|bias|shift)(_\w+)?")
+BIAS_NAME = re.compile(r"(b|bias|shift)(_\w+)?")
 
 
 def check_sizes(where: str, minimum: int = 1, **sizes: Any) -> None:
@@ -126,7 +126,7 @@ def size_limit(slug: str) -> Iterator[None]:
 
 
 def _input_row(entry: Input, shape: tuple[int, ...]) -> Row:
-    bias = entry.trainable and BIASES.fullmatch(entry.name) is not None
+    bias = entry.trainable and BIAS_NAME.fullmatch(entry.name) is not None
     return Row(
         name=entry.name,
         shape=shape,
@@ -146,7 +146,7 @@ def axis_words(axes: str, shape: Sequence[int]) -> str:
 # number of positions only for an odd kernel.
 NODES = {"n": range(8, 12), "m": range(8, 12), "d": range(2, 10, 2), "k": range(1, 11, 2), "s": range(12, 16)}
 CHECKS = ({"n": 13, "m": 17, "d": 10, "k": 11, "s": 17}, {"n": 21, "m": 12, "d": 14, "k": 13, "s": 20})
-SIZE_OF = {word: size for size, axes in words("growth/axes").items() for word in axes.split()}
+SIZE_OF = {word: size for size, axes in text_of("growth/axes").items() for word in axes.split()}
 
 
 def countable_mechanisms() -> tuple[str, ...]:
@@ -265,18 +265,18 @@ def _counts(
 def _notes(
     mechanism: Mechanism, names: list[str], products: Polynomial, heads: int, hidden: int, depthwise: bool
 ) -> list[str]:
-    meanings = words("growth/meanings")
+    meanings = text_of("growth/meanings")
     notes = ["; ".join(f"{name}: {meanings[name]}" for name in names) + "."]
     if "heads" in mechanism.options:
         notes.append(f"{heads} heads." if heads > 1 else "1 head.")
     if any("hidden" in entry.axes.split() for entry in mechanism.inputs):
         notes.append(f"The hidden width is {hidden} d.")
     notes += [
-        words(f"growth/options/{option}") for option in ("padding", "size") if option in mechanism.options
+        text_of(f"growth/options/{option}") for option in ("padding", "size") if option in mechanism.options
     ]
-    notes += [words("growth/depthwise")] * depthwise
+    notes += [text_of("growth/depthwise")] * depthwise
     square, linear = products.coefficient(n=2, d=1), products.coefficient(n=1, d=2)
     if square and linear:
         ratio = Fraction(linear) / Fraction(square)
-        notes.append(words("growth/overtakes", ratio="" if ratio == 1 else f"{ratio} "))
-    return [*notes, words("growth/counted")]
+        notes.append(text_of("growth/overtakes", ratio="" if ratio == 1 else f"{ratio} "))
+    return [*notes, text_of("growth/counted")]

@@ -14,7 +14,7 @@ from headwork.errors import InputError, TooLarge, check_known
 from headwork.mechanisms.attention import check_heads
 from headwork.mechanisms.convolution import output_length
 from headwork.sizes.counting import MAX_GROUPS, check_sizes, count_rows
-from headwork.sizes.ledger import Ledger, Row, sum_rows, words
+from headwork.sizes.ledger import Ledger, Row, sum_rows, text_of
 
 Size = int | Sequence[int]
 
@@ -122,15 +122,15 @@ def convolution(
     ):
         return _symbolic_convolution(inputs, kernel, stride, padding, filters * (channels or 1) // groups)
     channels, lengths = _channels_and_lengths(inputs, channels)
-    kernels = (kernel,) * len(lengths) if isinstance(kernel, int) else tuple(kernel)
-    _check(lengths, kernels, padding, channels=channels, filters=filters, stride=stride, groups=groups)
+    kernel_sizes = (kernel,) * len(lengths) if isinstance(kernel, int) else tuple(kernel)
+    _check(lengths, kernel_sizes, padding, channels=channels, filters=filters, stride=stride, groups=groups)
     axes, taps = AXES[len(lengths)], TAPS[len(lengths)]
     outputs = [
         output_size(n, k, stride, padding, f"convolution, along the {axis}")
-        for n, k, axis in zip(lengths, kernels, axes, strict=True)
+        for n, k, axis in zip(lengths, kernel_sizes, axes, strict=True)
     ]
     sizes = {"channel": channels, "group_channel": channels // groups, "output_channel": filters}
-    sizes |= dict(zip(axes + taps, lengths + kernels, strict=True))
+    sizes |= dict(zip(axes + taps, lengths + kernel_sizes, strict=True))
     slug = f"convolution-{len(lengths)}d"
     source, kernel_row, bias, output = count_rows(slug, sizes, stride=stride, padding=padding, groups=groups)
     shape, last = kernel_row.shape or (), output.shape or ()
@@ -143,7 +143,7 @@ def convolution(
         ("locally connected", local, numbers_out, work, "a kernel of its own at each position"),
         ("as a dense layer", dense, numbers_out, dense, matrix),
     )
-    about = f"kernel {' x '.join(map(str, kernels))}, stride {stride}, padding {padding}"
+    about = f"kernel {' x '.join(map(str, kernel_sizes))}, stride {stride}, padding {padding}"
     about += f", {groups} groups" if groups > 1 else ""
     return Ledger(
         title=f"{slug}: {channels} x {' x '.join(map(str, lengths))}, filters {filters}, {about}",
@@ -162,7 +162,7 @@ def convolution(
             "locally connected weights": local,
             "dense weights": dense,
         },
-        notes=tuple(_notes(lengths, kernels, outputs, stride, padding)),
+        notes=tuple(_notes(lengths, kernel_sizes, outputs, stride, padding)),
     )
 
 
@@ -196,6 +196,7 @@ def _symbolic_convolution(
         "locally connected": ("", rf"{share}{kernel} N", "a kernel of its own at each position"),
         "as a dense layer": ("", rf"{share}{inputs} N", "one weight for each pair of an input and an output"),
     }
+    letters = text_of("letters", inputs=inputs, kernel=kernel, stride=stride, padding=padding)
     return Ledger(
         title=f"convolution: input {inputs}, kernel {kernel}, stride {stride}, padding {padding}",
         rows=tuple(
@@ -203,7 +204,7 @@ def _symbolic_convolution(
             for name, (symbol, formula, about) in rows.items()
         ),
         facts={"output size": size},
-        notes=tuple(words("letters", inputs=inputs, kernel=kernel, stride=stride, padding=padding).values()),
+        notes=tuple(letters.values()),
     )
 
 
@@ -237,13 +238,13 @@ AXES: dict[int, tuple[str, ...]] = {1: ("position",), 2: ("height", "width")}
 TAPS: dict[int, tuple[str, ...]] = {1: ("tap",), 2: ("kernel_height", "kernel_width")}
 
 
-def _check(lengths: tuple[int, ...], kernels: tuple[int, ...], padding: int, **counts: int) -> None:
-    if len(kernels) != len(lengths):
+def _check(lengths: tuple[int, ...], kernel_sizes: tuple[int, ...], padding: int, **counts: int) -> None:
+    if len(kernel_sizes) != len(lengths):
         raise InputError(
-            f"convolution: the kernel has {len(kernels)} sizes, the input {len(lengths)}. "
+            f"convolution: the kernel has {len(kernel_sizes)} sizes, the input {len(lengths)}. "
             "Give one for all axes, or one for each."
         )
-    for axis, length, k in zip(AXES[len(lengths)], lengths, kernels, strict=True):
+    for axis, length, k in zip(AXES[len(lengths)], lengths, kernel_sizes, strict=True):
         kernel = f"kernel_along_the_{axis}" if len(lengths) > 1 else "kernel"
         check_sizes("convolution", **{axis: length, kernel: k})
     check_sizes("convolution", **counts)
@@ -261,14 +262,15 @@ def _check(lengths: tuple[int, ...], kernels: tuple[int, ...], padding: int, **c
 
 
 def _notes(
-    lengths: tuple[int, ...], kernels: tuple[int, ...], outputs: list[int], stride: int, padding: int
+    lengths: tuple[int, ...], kernel_sizes: tuple[int, ...], outputs: list[int], stride: int, padding: int
 ) -> list[str]:
     notes = []
-    for axis, n, k, out in zip(AXES[len(lengths)], lengths, kernels, outputs, strict=True):
+    for axis, n, k, out in zip(AXES[len(lengths)], lengths, kernel_sizes, outputs, strict=True):
         notes.append(f"output {axis}: floor(({n} + 2*{padding} - {k})/{stride}) + 1 = {out}.")
         if (remainder := (n + 2 * padding - k) % stride - padding) > 0:
-            notes.append(words("convolution/skipped", axis=axis, rest=remainder, length=n))
-    return [*notes, words("convolution/correlation"), *([words("convolution/padding")] if padding else [])]
+            notes.append(text_of("convolution/skipped", axis=axis, rest=remainder, length=n))
+    notes.append(text_of("convolution/correlation"))
+    return [*notes, text_of("convolution/padding")] if padding else notes
 
 
 TokensAs = Literal["rows", "columns"]
@@ -322,6 +324,7 @@ def attention_ledger(
     about = f", {heads} heads of {width // heads}" if heads else ""
     about += f" attending to {memory}" if memory else ""
     about += ", tokens as columns" if tokens_as_columns else ""
+    warning = text_of("attention/warning", features=[width] * 2, tokens=[tokens] * 2)
     return Ledger(
         title=f"{slug}: {tokens} tokens of width {width}{about}",
         rows=tuple(rows),
@@ -329,15 +332,15 @@ def attention_ledger(
             **({} if heads is None else {"heads": heads, "width of a head": width // heads}),
             "parameters": sum_rows("total", rows).parameters or 0,
         },
-        notes=tuple(words(f"attention/notes/{name}") for name, applies in notes.items() if applies),
-        warnings=(words("attention/warning", features=[width] * 2, tokens=[tokens] * 2),) * tokens_as_columns,
+        notes=tuple(text_of(f"attention/notes/{name}") for name, applies in notes.items() if applies),
+        warnings=(warning,) * tokens_as_columns,
         summed=True,
     )
 
 
 def _describe(row: Row, tokens_as_columns: bool) -> Row:
     """A row with its description, in the layout asked for: with tokens as columns the token axis is last."""
-    row = replace(row, about=words("attention/about").get(row.name, ""))
+    row = replace(row, about=text_of("attention/about").get(row.name, ""))
     if not tokens_as_columns or row.shape is None or row.parameters is not None:
         return row
     axes, shape = row.axes.split(), row.shape

@@ -15,7 +15,7 @@ from headwork.errors import unknown_name
 from headwork.files import load_words
 from headwork.sizes.polynomial import Polynomial
 
-words = load_words(__file__)
+text_of = load_words(__file__)
 Count = int | Polynomial
 Fact = Count | str | tuple[int, ...]
 

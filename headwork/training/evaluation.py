@@ -118,23 +118,23 @@ def losses(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Tens
 
 @torch.no_grad()
 def evaluate(
-    model: Model, examples: Examples, batch_size: int = 256, processes: DistributedContext | None = None
+    model: Model, examples: Examples, batch_size: int = 256, group: DistributedContext | None = None
 ) -> Evaluation:
     """The model on a part of the data, its batches shared out among the processes."""
     if not len(examples.labels):
         raise InputError("evaluate: this part of the data is empty.")
-    processes = processes or DistributedContext()
+    group = group or DistributedContext()
     model.eval()
     loss, probabilities = 0.0, torch.zeros(len(examples.labels), model.config.classes, dtype=torch.float64)
-    for indices in examples.sequential_batches(batch_size)[processes.batch_slice]:
+    for indices in examples.sequential_batches(batch_size)[group.batch_slice]:
         inputs, labels = examples.batch(indices)
-        logits = model(*processes.to_device(inputs))
+        logits = model(*group.to_device(inputs))
         loss += losses(logits, labels.to(logits.device))[1].sum().item()
         names = [f"example {index}" for index in indices]
         rows = probabilities_of(logits.double().cpu().numpy(), names)
         probabilities[torch.from_numpy(indices)] = torch.from_numpy(rows)
-    (total,) = processes.sum_numbers(loss)
-    return Evaluation(processes.all_reduce(probabilities), examples.labels, total / len(examples.labels))
+    (total,) = group.sum_numbers(loss)
+    return Evaluation(group.all_reduce(probabilities), examples.labels, total / len(examples.labels))
 
 
 # --- what a text model has to beat ---------------------------------------------------------------------

@@ -63,11 +63,11 @@ class TrainState:
 class Trainer:
     """A run with its model and optimiser: all that a step needs."""
 
-    def __init__(self, prepared: PreparedRun, model: Model, processes: DistributedContext, log: Log) -> None:
-        self.run, self.prepared, self.processes, self.log = prepared.run, prepared, processes, log
-        self.model = model.to(processes.device)
+    def __init__(self, prepared: PreparedRun, model: Model, group: DistributedContext, log: Log) -> None:
+        self.run, self.prepared, self.group, self.log = prepared.run, prepared, group, log
+        self.model = model.to(group.device)
         self.optimiser = build_optimiser(self.model, self.run)
-        self.eager: nn.Module = processes.wrap_model(self.model)
+        self.eager: nn.Module = group.wrap_model(self.model)
         self.compiled: Callable[..., Tensor] | None = None
         self.steps_per_epoch = -(-len(prepared.training.labels) // self.run.batch_size)
         self.total_steps = self.steps_per_epoch * self.run.epochs
@@ -95,25 +95,25 @@ class Trainer:
 
     def step(self, indices: Indices, step: int) -> tuple[float, float]:
         """One optimiser step on a batch; the sums of loss and correct predictions over its own part."""
-        run, processes = self.run, self.processes
-        torch.manual_seed(derive_seed(DROPOUT_STREAM, run.seed, step, processes.rank))
+        run, group = self.run, self.group
+        torch.manual_seed(derive_seed(DROPOUT_STREAM, run.seed, step, group.rank))
         # A process that gets nothing of a small last batch takes one example along, at weight 0.
-        part, share = (processes.batch_slice, 1.0) if processes.rank < len(indices) else (slice(0, 1), 0.0)
+        part, share = (group.batch_slice, 1.0) if group.rank < len(indices) else (slice(0, 1), 0.0)
         inputs, labels = self.prepared.training.batch(indices, part=part, seed=(run.seed, step))
-        inputs, (labels,) = processes.to_device(inputs), processes.to_device((labels,))
+        inputs, (labels,) = group.to_device(inputs), group.to_device((labels,))
         self.model.train()
         logits = self._logits(inputs, len(indices) == run.batch_size)
         smoothed, plain, correct = losses(logits, labels, run.label_smoothing)
         # Gradients are averaged over processes, the loss over the whole batch: hence the number of processes.
-        loss = smoothed.sum() * (share * processes.world_size / len(indices))
+        loss = smoothed.sum() * (share * group.world_size / len(indices))
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), run.max_grad_norm)
         if not (math.isfinite(loss.item()) and math.isfinite(norm.item())):
             self._diverged(loss.item(), norm.item(), indices, step)
         rate = run.learning_rate * schedule(step, self.total_steps, run.warm_up)
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate * group.get("rate_factor", 1.0)
+        for parameter_group in self.optimiser.param_groups:
+            parameter_group["lr"] = rate * parameter_group.get("rate_factor", 1.0)
         self.optimiser.step()
         return share * plain.sum().item(), share * correct.sum().item()
 
@@ -131,7 +131,7 @@ class Trainer:
         """Write the checkpoint of a step into the folder of the run."""
         config, facts = json.loads(run_to_json(self.run)), asdict(self.prepared.info)
         content = {**vars(state), "config": config, "facts": facts}
-        content |= {"processes": self.processes.world_size, "threads": torch.get_num_threads()}
+        content |= {"processes": self.group.world_size, "threads": torch.get_num_threads()}
         content["torch"] = torch.__version__
         files = checkpoints.build_checkpoint(content, self.model, self.optimiser)
         checkpoints.save(folder, state.step, files, keep=self.run.keep_checkpoints)
@@ -158,13 +158,13 @@ def train_loop(
     progress: Progress,
 ) -> bool:
     """Train from a state to the end; False where ``stop`` asked to stop, after saving."""
-    run, training, processes = trainer.run, trainer.prepared.training, trainer.processes
+    run, training, group = trainer.run, trainer.prepared.training, trainer.group
     start_time = time.monotonic() - state.seconds
     while state.step < trainer.total_steps:
         epoch, done = divmod(state.step, trainer.steps_per_epoch)
         for indices in training.shuffled_batches(run.batch_size, run.seed, epoch)[done:]:
             loss, correct = trainer.step(indices, state.step)
-            loss, correct, stopping = processes.sum_numbers(loss, correct, float(stop()))
+            loss, correct, stopping = group.sum_numbers(loss, correct, float(stop()))
             state.step += 1
             state.loss += loss
             state.correct += correct
@@ -192,7 +192,7 @@ def _finish_epoch(
     run, epoch, validation = trainer.run, state.step // trainer.steps_per_epoch, trainer.prepared.validation
     measured = {"training": training}
     if len(validation.labels):
-        evaluation = evaluate(trainer.model, validation, run.batch_size, trainer.processes)
+        evaluation = evaluate(trainer.model, validation, run.batch_size, trainer.group)
         measured["validation"] = {"loss": evaluation.loss, "accuracy": evaluation.accuracy}
     state.seconds = time.monotonic() - start_time
     line = {"step": state.step, "epoch": epoch, "ended": True, "seconds": round(state.seconds, 3)}

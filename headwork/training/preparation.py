@@ -17,7 +17,7 @@ from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit
 from headwork.data.fetching import Log, fetch
 from headwork.data.tokens import Tokenizer, parse_tokenizer, read_tokenizer, train_tokenizer
 from headwork.errors import InputError, unknown_name
-from headwork.loading.model import check_steps
+from headwork.loading.model import count_step_values
 from headwork.mechanisms.configs import TextClassifierConfig, VisionTransformerConfig
 from headwork.mechanisms.definitions import classifier_definition
 from headwork.models import Model, TextClassifier, TextEncoder, VisionTransformer
@@ -97,7 +97,7 @@ def _prepare_images(run: VisionRunConfig, data: Images, log: Log) -> PreparedRun
         )
     info = _data_info(data, channels=data.channels, size=height, mean=data.mean, std=data.std)
     config = replace(run.model, image_size=height, channels=data.channels, classes=len(data.classes))
-    check_steps(classifier_definition(config), config, data.name)
+    count_step_values(classifier_definition(config), config, data.name)
     run = replace(run, model=config)
     reason = (
         initialisation.convolution_unsupported_reason(config)
@@ -115,10 +115,10 @@ def _prepare_images(run: VisionRunConfig, data: Images, log: Log) -> PreparedRun
     return PreparedRun(run, info, *parts, data)
 
 
-def _prepare_texts(run: TextRunConfig, data: Texts, saved: bytes | None, log: Log) -> PreparedRun:
+def _prepare_texts(run: TextRunConfig, data: Texts, saved_tokenizer: bytes | None, log: Log) -> PreparedRun:
     pretrained = None
-    if saved is not None:
-        tokenizer = parse_tokenizer(saved, run.max_length)
+    if saved_tokenizer is not None:
+        tokenizer = parse_tokenizer(saved_tokenizer, run.max_length)
     elif run.encoder:
         run = replace(run, encoder=_absolute_path(run.encoder))
         pretrained, folder = _load_encoder(run, log)

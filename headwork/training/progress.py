@@ -35,13 +35,13 @@ class StatusLine:
 
     def __init__(self, *, visible: bool = True) -> None:
         self.visible, self.terminal = visible, visible and sys.stderr.isatty()
-        self.start_time = self.drawn = time.monotonic()
+        self.start_time = self.drawn_at = time.monotonic()
 
     def is_due(self, now: float) -> bool:
-        return self.visible and now - self.drawn >= (REFRESH_INTERVAL if self.terminal else LINE_INTERVAL)
+        return self.visible and now - self.drawn_at >= (REFRESH_INTERVAL if self.terminal else LINE_INTERVAL)
 
     def draw(self, text: str, now: float) -> None:
-        self.drawn = now
+        self.drawn_at = now
         if not self.terminal:
             to_stderr(text)
             return
@@ -61,12 +61,12 @@ class Progress(StatusLine):
     ) -> None:
         super().__init__(visible=visible)
         self.total, self.steps_per_epoch, self.unit = total, steps_per_epoch, unit
-        self.settled, self.examples = start + WARM_UP_STEPS, 0
+        self.settled_step, self.examples = start + WARM_UP_STEPS, 0
 
     def step(self, done: int, examples: int, loss: float, accuracy: float) -> None:
         """After a step on so many examples."""
         now = time.monotonic()
-        if done <= self.settled:
+        if done <= self.settled_step:
             self.start_time = now
         else:
             self.examples += examples
@@ -82,7 +82,7 @@ class Progress(StatusLine):
 
     def _speed(self, done: int, seconds: float) -> str:
         """Examples per second and the time left, by the steps since the first few; nothing before."""
-        steps = done - self.settled
+        steps = done - self.settled_step
         if steps < WARM_UP_STEPS:
             return ""
         left = format_duration(seconds / steps * (self.total - done))

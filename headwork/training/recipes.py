@@ -14,7 +14,7 @@ from headwork.documents import Code, Document
 from headwork.errors import InputError, unknown_name
 from headwork.files import load_package_toml, parse_json
 from headwork.mechanisms import configs
-from headwork.mechanisms.configs import VisionTransformerConfig, bounded, known_fields, with_current_names
+from headwork.mechanisms.configs import VisionTransformerConfig, bounded, checked_settings, with_current_names
 from headwork.mechanisms.definitions import classifier_config, classifier_configs
 from headwork.mechanisms.images import CELL_KINDS
 from headwork.numbers.options import read_option
@@ -274,7 +274,7 @@ def _build_config(kind: type, data: Any, where: str) -> Any:
     if not isinstance(data, dict):
         raise InputError(f"{where} is {data!r}. Expected its fields by name.")
     try:
-        return kind(**known_fields(kind, data))
+        return kind(**checked_settings(kind, data))
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     except TypeError:

@@ -26,7 +26,7 @@ from headwork.errors import InputError
 from headwork.files import parse_json, read_bytes, refuse_links, unused_path
 from headwork.loading import NumpyModel, SavedModel, read_saved
 from headwork.loading.model import check_parameters
-from headwork.mechanisms.configs import known_fields
+from headwork.mechanisms.configs import checked_settings
 from headwork.mechanisms.definitions import classifier_definition
 from headwork.model_files import MANIFEST, PARAMETERS, read_folder, read_tensors
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from headwork.models import Model
 
 CONFIG, DATA, METRICS, RESULT = "config.json", "data.json", "metrics.jsonl", "result.json"
-MODEL, TOKENIZER = "model", "tokenizer.json"
+MODEL_FOLDER, TOKENIZER = "model", "tokenizer.json"
 MAX_METRICS = 8_000  # lines, of which a report draws each epoch
 PACKAGED = Path(__file__).with_name("trained")  # the runs of the package; its README says whence
 PACKAGED_NAMES = tuple(sorted(path.parent.name for path in PACKAGED.glob(f"*/{CONFIG}")))
-IMAGES = "images"
+IMAGES_FOLDER = "images"
 IN_MEMORY = "given in memory"  # instead of the data's name
 
 
@@ -67,7 +67,7 @@ class DataInfo:
         check_schema(data, "data", where)
         settings: Any = {
             name: tuple(part) if isinstance(part, list) else part
-            for name, part in known_fields(cls, data, f"field of {where}").items()
+            for name, part in checked_settings(cls, data, f"field of {where}").items()
             if part is not None
         }
         info = cls(**settings)
@@ -235,7 +235,7 @@ class ExampleImages(ImageSplit):
 def example_images(name: str | Path) -> ExampleImages:
     """The test images that stand beside a trained model of the package, in the order of the test set."""
     path = check_run_folder(find_run(name))
-    files, info = sorted((path / IMAGES).glob("*-*.png")), load_data_info(path)
+    files, info = sorted((path / IMAGES_FOLDER).glob("*-*.png")), load_data_info(path)
     if not files:
         raise InputError(f"{name}: no test images are kept here. With images: {', '.join(PACKAGED_NAMES)}.")
     images = np.stack([read_image(file, channels=info.channels) for file in files])
@@ -258,10 +258,10 @@ def _torch_model(saved: SavedModel) -> Model:
 def saved_model(folder: str | Path, *, log: Log = to_stderr) -> SavedModel:
     """The finished model of a run, or that of its last whole checkpoint."""
     path = check_run_folder(folder)
-    refuse_links(path / MODEL, path)
-    if (path / MODEL).exists():
+    refuse_links(path / MODEL_FOLDER, path)
+    if (path / MODEL_FOLDER).exists():
         try:
-            return _check_fits_data(read_saved(path / MODEL), path)
+            return _check_fits_data(read_saved(path / MODEL_FOLDER), path)
         except InputError as error:
             raise InputError(f"{error} Or rebuild it from its checkpoint: headwork resume {path}") from None
     checkpoint = checkpoints.latest(path, log)

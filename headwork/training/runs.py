@@ -29,7 +29,7 @@ from headwork.training.loop import DivergedError, InterruptedRunError, Trainer, 
 from headwork.training.preparation import Data, PreparedRun, prepare
 from headwork.training.progress import Progress, format_duration, quiet
 from headwork.training.recipes import RunConfig, TextRunConfig, read_run, run_to_json
-from headwork.training.run_folders import CONFIG, DATA, METRICS, MODEL, RESULT, TOKENIZER, DataInfo, Result
+from headwork.training.run_folders import CONFIG, DATA, METRICS, MODEL_FOLDER, RESULT, TOKENIZER, Result
 
 MAX_CHARACTERS = 600  # of a text among the mistakes
 
@@ -38,89 +38,89 @@ MAX_CHARACTERS = 600  # of a text among the mistakes
 def train(run: RunConfig, folder: str | Path, *, log: Log = to_stderr, data: Data | None = None) -> Result:
     """Train a run from its beginning into a new folder; restarted by torchrun, it resumes."""
     path = Path(folder)
-    with process_group() as processes:
-        log = log if processes.is_main else quiet
+    with process_group() as group:
+        log = log if group.is_main else quiet
         # Only the first process sees the folder.
-        if processes.restarted and processes.any_process(processes.is_main and (path / CONFIG).exists()):
+        if group.restarted and group.any_process(group.is_main and (path / CONFIG).exists()):
             log(f"restarted by torchrun: resuming {path}")
-            return _resume(path, processes, log, data, other_processes=False)
-        if processes.is_main:
-            check_new_folder(path, processes.world_size)
-        prepared = _choose_backend(_prepare_in_turn(processes, run, None, log, data), processes)
-        with lock_folder(path, processes):
-            return run_to_end(prepared, path, processes, log)
+            return _resume(path, group, log, data, other_processes=False)
+        if group.is_main:
+            check_new_folder(path, group.world_size)
+        prepared = _choose_backend(_prepare_in_turn(group, run, None, log, data), group)
+        with lock_folder(path, group):
+            return run_to_end(prepared, path, group, log)
 
 
 def resume(
     folder: str | Path, *, log: Log = to_stderr, data: Data | None = None, other_processes: bool = False
 ) -> Result:
     """Resume from the last whole checkpoint, to the bit; a finished run is only read."""
-    with process_group() as processes:
-        return _resume(Path(folder), processes, log if processes.is_main else quiet, data, other_processes)
+    with process_group() as group:
+        return _resume(Path(folder), group, log if group.is_main else quiet, data, other_processes)
 
 
 def _resume(
-    folder: Path, processes: DistributedContext, log: Log, data: Data | None, other_processes: bool
+    folder: Path, group: DistributedContext, log: Log, data: Data | None, other_processes: bool
 ) -> Result:
     """From the last whole checkpoint, or from the beginning where there is none."""
-    is_main = processes.is_main
+    is_main = group.is_main
     start_files = {CONFIG: run_to_json(run_folders.load_run(folder)).encode()} if is_main else None
-    if processes.any_process(is_main and (folder / RESULT).exists()):
+    if group.any_process(is_main and (folder / RESULT).exists()):
         if is_main:
-            _rebuild_model(folder, processes, log)
+            _rebuild_model(folder, group, log)
         log(f"{folder} is finished already.")
         return Result.read(folder) if is_main else Result(folder, {}, [])
     if start_files and (folder / TOKENIZER).exists():
         start_files[TOKENIZER] = run_folders.load_tokenizer_bytes(folder)
-    start_files = processes.broadcast(start_files) or {}
+    start_files = group.broadcast(start_files) or {}
     run = read_run(start_files[CONFIG], CONFIG)
-    with lock_folder(folder, processes):
+    with lock_folder(folder, group):
         checkpoint = checkpoints.latest(folder, log, repair=True) if is_main else None
-        files = processes.broadcast(checkpoint[1] if checkpoint else None)
+        files = group.broadcast(checkpoint[1] if checkpoint else None)
         if files is None:
             log(f"{folder} has no checkpoint yet: it starts from the beginning.")
-            return run_to_end(_prepare_in_turn(processes, run, None, log, data), folder, processes, log)
+            return run_to_end(_prepare_in_turn(group, run, None, log, data), folder, group, log)
         state = checkpoints.read_state(files, folder)
-        check_same_setup(folder, state, run.threads, processes, other_processes, log)
-        before = DataInfo.read(state["facts"], folder / DATA)
-        prepared = _prepare_in_turn(processes, run, start_files.get(TOKENIZER), log, data)
+        check_same_setup(folder, state, run.threads, group, other_processes, log)
+        before = run_folders.DataInfo.read(state["facts"], folder / DATA)
+        prepared = _prepare_in_turn(group, run, start_files.get(TOKENIZER), log, data)
         check_data(folder, before, prepared.info)
-        return run_to_end(prepared, folder, processes, log, files)
+        return run_to_end(prepared, folder, group, log, files)
 
 
 def _prepare_in_turn(
-    processes: DistributedContext, run: RunConfig, tokenizer: bytes | None, log: Log, data: Data | None
+    group: DistributedContext, run: RunConfig, tokenizer: bytes | None, log: Log, data: Data | None
 ) -> PreparedRun:
     """Prepared by the first process before the others, so that data is fetched once."""
-    if not processes.is_main:
-        processes.barrier()
+    if not group.is_main:
+        group.barrier()
     prepared = prepare(run, tokenizer=tokenizer, log=log, data=data)
-    if processes.is_main:
-        processes.barrier()
+    if group.is_main:
+        group.barrier()
     return prepared
 
 
-def _choose_backend(prepared: PreparedRun, processes: DistributedContext) -> PreparedRun:
+def _choose_backend(prepared: PreparedRun, group: DistributedContext) -> PreparedRun:
     """The fused kernels instead of native ones that are not faster here: asked once, for the whole run."""
     run: Any = prepared.run
     if getattr(run.model, "backend", "") != "native":
         return prepared
-    with threads(run.threads):
-        slower = processes.device.type != "cpu" or not native.is_faster(run.model)
-    if processes.any_process(slower):
+    with use_threads(run.threads):
+        slower = group.device.type != "cpu" or not native.is_faster(run.model)
+    if group.any_process(slower):
         run = replace(run, model=replace(run.model, backend="fused"))
     return replace(prepared, run=run)
 
 
 def run_to_end(
-    prepared: PreparedRun, folder: Path, processes: DistributedContext, log: Log, files: Files | None = None
+    prepared: PreparedRun, folder: Path, group: DistributedContext, log: Log, files: Files | None = None
 ) -> Result:
     """Train from the beginning, or from the files of a checkpoint, and write the result."""
     run: Any = prepared.run
-    cuda = [processes.device] if processes.device.type == "cuda" else []
+    cuda = [group.device] if group.device.type == "cuda" else []
     with (
         torch.random.fork_rng(devices=cuda),
-        threads(run.threads),
+        use_threads(run.threads),
         keep_freed_memory(),
         _stop_signals() as signals,
     ):
@@ -128,24 +128,24 @@ def run_to_end(
             model = prepared.new_model()
         else:
             model = torch_model(run_folders.checkpoint_model(run, folder, files)).train()
-        trainer = Trainer(prepared, prepared.fit_to_run(model), processes, log)
+        trainer = Trainer(prepared, prepared.fit_to_run(model), group, log)
         state = TrainState()
         if files is not None:
             restored = checkpoints.restore_optimiser(files, folder, trainer.optimiser)
             state = TrainState(**{name: restored[name] for name in vars(state)})
-        elif processes.is_main:
+        elif group.is_main:
             for name, data in _start_files(prepared).items():
                 write_atomic(folder / name, data)
             trainer.save(folder, state)
 
         def save() -> None:
             _check_finite(trainer.model, state, folder)
-            if processes.is_main:
+            if group.is_main:
                 try:
                     trainer.save(folder, state)
                     write_atomic(folder / METRICS, _metrics_lines(state))
                 except InputError as error:
-                    raise checkpoints.save_failure(error, folder, state.step, processes.world_size) from None
+                    raise checkpoints.save_failure(error, folder, state.step, group.world_size) from None
 
         log(_describe(trainer, folder, state))
         unit = "texts" if isinstance(run, TextRunConfig) else "images"
@@ -167,18 +167,18 @@ def run_to_end(
         finally:
             progress.clear()
         if not finished:
-            command = checkpoints.resume_command(folder, processes.world_size)
+            command = checkpoints.resume_command(folder, group.world_size)
             message = f"stopped and saved at step {state.step:,} of {total:,}. Resume with: {command}"
             # Once is enough: the other processes end in silence.
             code = 128 + (signals[0] if signals else signal.SIGTERM)
-            raise InterruptedRunError(message if processes.is_main else "", code)
-        return _finish(trainer, state, folder, log) if processes.is_main else Result(folder, {}, [])
+            raise InterruptedRunError(message if group.is_main else "", code)
+        return _finish(trainer, state, folder, log) if group.is_main else Result(folder, {}, [])
 
 
 def _finish(trainer: Trainer, state: TrainState, folder: Path, log: Log) -> Result:
     """Save the model, use the test set once, and write the result: with it the run is finished."""
     prepared, data, model = trainer.prepared, trainer.prepared.data, trainer.model.to("cpu")
-    model.save_pretrained(folder / MODEL)
+    model.save_pretrained(folder / MODEL_FOLDER)
     test = prepared.read_test()
     log(f"evaluating the test set, {len(test.labels):,} examples, once ...")
     evaluation = evaluate(model, test, trainer.run.batch_size)
@@ -189,7 +189,7 @@ def _finish(trainer: Trainer, state: TrainState, folder: Path, log: Log) -> Resu
     ended = [line for line in state.metrics if line.get("ended")][-1]
     record: dict[str, Any] = {"test": evaluation.summary(), "validation": ended.get("validation")}
     record |= {"steps": state.step, "seconds": round(state.seconds, 1), "parameters": model.parameter_count}
-    record |= {"threads": torch.get_num_threads(), "processes": trainer.processes.world_size}
+    record |= {"threads": torch.get_num_threads(), "processes": trainer.group.world_size}
     record |= {"confusion": evaluation.confusion, "mistakes": mistakes}
     record["calibration"] = evaluation.calibration()
     if isinstance(data, Texts) and (reference := baseline(data, log)) is not None:
@@ -207,7 +207,7 @@ def _finish(trainer: Trainer, state: TrainState, folder: Path, log: Log) -> Resu
 
 
 def _describe(trainer: Trainer, folder: Path, state: TrainState) -> str:
-    run, total, count = trainer.run, trainer.total_steps, trainer.processes.world_size
+    run, total, count = trainer.run, trainer.total_steps, trainer.group.world_size
     info, epochs = trainer.prepared.info, f"{run.epochs} epoch{'s' if run.epochs > 1 else ''}"
     model = f"{type(trainer.model).__name__}, {trainer.model.parameter_count:,} parameters"
     parts = f"{info.counts['training']:,} to train on, {info.counts['validation']:,} to validate"
@@ -236,20 +236,21 @@ def _metrics_lines(state: TrainState) -> bytes:
     return "".join(json.dumps(line) + "\n" for line in state.metrics).encode()
 
 
-def _rebuild_model(folder: Path, processes: DistributedContext, log: Log) -> None:
+def _rebuild_model(folder: Path, group: DistributedContext, log: Log) -> None:
     """Write a damaged model of a finished run again, from its last checkpoint: the same to the bit."""
+    path = folder / MODEL_FOLDER
     try:
-        refuse_links(folder / MODEL, folder)
-        from_pretrained(folder / MODEL)
+        refuse_links(path, folder)
+        from_pretrained(path)
     except HeadworkError as error:
         steps, checkpoint = Result.read(folder).record["steps"], checkpoints.latest(folder, log)
-        there = os.path.lexists(folder / MODEL)
+        there = os.path.lexists(path)
         if checkpoint is not None and checkpoints.step_of(checkpoint[0]) == steps:
-            with lock_folder(folder, processes):
-                aside = checkpoints.set_aside(folder / MODEL).name if there else "missing"
+            with lock_folder(folder, group):
+                aside = checkpoints.set_aside(path).name if there else "missing"
                 saved = run_folders.checkpoint_model_with_tokenizer(folder, *checkpoint)
-                torch_model(saved).save_pretrained(folder / MODEL)
-            log(f"! {folder / MODEL} was damaged ({aside}): rebuilt from the checkpoint of step {steps:,}.")
+                torch_model(saved).save_pretrained(path)
+            log(f"! {path} was damaged ({aside}): rebuilt from the checkpoint of step {steps:,}.")
         elif there:
             why = "This finished run has no checkpoint of its last step to rebuild its model from."
             raise InputError(f"{error} {why}") from None
@@ -282,7 +283,7 @@ def _stop_signals() -> Iterator[list[int]]:
 
 
 @contextmanager
-def threads(count: int) -> Iterator[None]:
+def use_threads(count: int) -> Iterator[None]:
     """Use so many threads inside the block (0: as many as before), and restore the number afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
@@ -293,14 +294,14 @@ def threads(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def lock_folder(folder: Path, processes: DistributedContext) -> Iterator[None]:
+def lock_folder(folder: Path, group: DistributedContext) -> Iterator[None]:
     """Nobody else trains in this folder; the lock goes with the process, however it ends."""
     try:
         import fcntl
     except ImportError:  # Windows
         yield
         return
-    if not processes.is_main:
+    if not group.is_main:
         yield
         return
     try:
@@ -309,7 +310,7 @@ def lock_folder(folder: Path, processes: DistributedContext) -> Iterator[None]:
         raise InputError(
             f"cannot write {folder}: {error.strerror}. Choose another folder with --out."
         ) from None
-    with open_file(folder / ".lock", max_bytes=None, root=folder, lock=True) as handle:
+    with open_file(folder / ".lock", max_bytes=None, root=folder, for_locking=True) as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -333,11 +334,11 @@ def check_new_folder(folder: Path, world_size: int) -> None:
 
 
 def check_same_setup(
-    folder: Path, state: Any, threads: int, processes: DistributedContext, other_processes: bool, log: Log
+    folder: Path, state: Any, threads: int, group: DistributedContext, other_processes: bool, log: Log
 ) -> None:
     """Refuse a checkpoint of another number of processes; warn of what else may change the last bits."""
-    if state["processes"] != processes.world_size:
-        changed = f"trained so far by {state['processes']} process(es), now there are {processes.world_size}"
+    if state["processes"] != group.world_size:
+        changed = f"trained so far by {state['processes']} process(es), now there are {group.world_size}"
         if not other_processes:
             raise InputError(
                 f"{folder}: {changed}. Sums would be rounded, and dropout drawn, "
@@ -355,7 +356,7 @@ def check_same_setup(
         log(f"! trained so far with torch {before}, now with {now}: the last bits may differ.")
 
 
-def check_data(folder: Path, before: DataInfo, now: DataInfo) -> None:
+def check_data(folder: Path, before: run_folders.DataInfo, now: run_folders.DataInfo) -> None:
     if before.digest != now.digest:
         raise InputError(
             f"{folder}: the data '{now.name}' is not what the run was trained on (its digest differs). "

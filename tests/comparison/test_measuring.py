@@ -16,7 +16,7 @@ from headwork.comparison.long_range import gradient_norms, sequence_model, train
 from headwork.comparison.timing import InterleavedTimer
 from headwork.mechanisms.fused import FusedKernels
 from headwork.mechanisms.kernels import PLAIN, Kernels
-from headwork.training.runs import threads
+from headwork.training.runs import use_threads
 
 
 def test_an_untrained_circular_convolution_has_no_equivariance_error():
@@ -111,7 +111,7 @@ def test_memory_of_plain_attention_is_its_weights():
 
 def test_the_number_of_threads_is_restored():
     def fail() -> None:
-        with threads(before + 1):
+        with use_threads(before + 1):
             inside.append(torch.get_num_threads())
             raise RuntimeError
 

@@ -436,8 +436,8 @@ def test_pictures_of_a_plot_are_set_and_counted_together(write, tmp_path, monkey
     section = ['title = "Q"\npicture = ["plot.svg", "dot.png"]']
     handin = read_handin(write(section))
     assert handin.complaints == []
-    assert handin.pixels > 1_200
-    monkeypatch.setattr("headwork.courses.handin.MAX_PIXELS", handin.pixels - 1)
+    assert handin.pixel_count > 1_200
+    monkeypatch.setattr("headwork.courses.handin.MAX_PIXELS", handin.pixel_count - 1)
     (complaint,) = read_handin(write(section)).complaints
     assert "dot.png: all pictures together have more than" in complaint
 

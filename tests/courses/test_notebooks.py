@@ -24,7 +24,7 @@ from headwork.courses.checks import CHECKS, check, require
 from headwork.courses.notebooks import (
     CHECK_CALL,
     SOURCES,
-    notebook_files,
+    course_notebook_files,
     read_source,
     solution_function,
     with_blanks,
@@ -98,7 +98,7 @@ def test_what_a_student_must_understand_needs_no_headwork(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_committed_notebooks_are_their_sources_and_were_executed(name):
     committed = nbformat.read(COMMITTED / f"{name}.ipynb", as_version=4)
-    (text,) = notebook_files(name, "solution").values()
+    (text,) = course_notebook_files(name, "solution").values()
     made = nbformat.reads(text, as_version=4)
     nbformat.validate(committed)
     assert [(c.cell_type, c.source) for c in committed.cells] == [(c.cell_type, c.source) for c in made.cells]
@@ -114,7 +114,7 @@ def test_committed_notebooks_are_their_sources_and_were_executed(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_students_get_blanks_and_no_answer(name):
-    (text,) = notebook_files(name, "student").values()
+    (text,) = course_notebook_files(name, "student").values()
     student = cells(text)
     nbformat.validate(nbformat.reads(text, as_version=4))
     everything = "\n".join(source(cell) for cell in student)
@@ -280,7 +280,7 @@ def numbers_print_as_before():
 def run_notebook(name, until="", otherwise=False):
     """Run a student's notebook with its blanks filled, up to a heading; what the checks said."""
     scope, verdicts = {}, []
-    (text,) = notebook_files(name, "student").values()
+    (text,) = course_notebook_files(name, "student").values()
     for part, cell in zip(read_source(name), cells(text), strict=True):
         code = source(cell)
         if until and code.startswith(until):

@@ -14,7 +14,7 @@ import pytest
 from headwork.data import fetching
 from headwork.data.archives import UnreadableError, deb_members, gunzip, zip_member
 from headwork.data.catalog import CATALOG, Entry, File, FileSource, Variant
-from headwork.data.fetching import cache_folder, cached_variant, content, fetch
+from headwork.data.fetching import cache_folder, cached_variant, fetch, read_verified
 from headwork.errors import InputError
 
 ONE, TWO = b"the first file " * 40, b"another one " * 30
@@ -73,7 +73,7 @@ def test_plain_and_gzipped_files_of_a_folder(tmp_path, cache, lines):
     assert fetch(small, from_folder=hand, log=lines.append) == cache / "made-up"
     assert cached_variant(small)
     assert (cache / "made-up/one.bin").read_bytes() == ONE
-    assert content(cache / "made-up", FILES[1]) == TWO
+    assert read_verified(cache / "made-up", FILES[1]) == TWO
     assert lines == [
         f"made-up: cache {cache}/made-up: not there",
         f"made-up: --from {hand}: gave one.bin, two.bin",
@@ -268,7 +268,7 @@ def test_a_damaged_cache_is_noticed_and_repaired(tmp_path, cache, lines):
     fetch(entry(WHEEL), from_folder=brought, log=lines.append)
     (cache / "made-up/two.bin").write_bytes(TWO[:-1])
     with pytest.raises(InputError, match=r"two\.bin has sha256 .* Delete it"):
-        content(cache / "made-up", FILES[1])
+        read_verified(cache / "made-up", FILES[1])
     lines.clear()
     fetch(entry(WHEEL), from_folder=brought, log=lines.append)
     assert "not used: two.bin has sha256" in lines[0]

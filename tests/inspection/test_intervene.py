@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import headwork
 from headwork.errors import InputError
-from headwork.inspection.intervening import Heads
+from headwork.inspection.intervening import ChangedHeads
 
 
 class Layer(nn.Module):
@@ -120,6 +120,8 @@ WRONG: list[tuple[nn.Module, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("module", "changes", "message"), WRONG)
 @torch.no_grad()
-def test_what_cannot_be_done_is_refused(module: nn.Module, changes: dict[str, Heads], message: str) -> None:
+def test_what_cannot_be_done_is_refused(
+    module: nn.Module, changes: dict[str, ChangedHeads], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         headwork.intervene(module, changes, X)

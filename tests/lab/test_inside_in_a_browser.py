@@ -14,7 +14,7 @@ import pytest
 
 import headwork
 from headwork.lab.calls import run_call
-from headwork.training.run_folders import IMAGES, PACKAGED
+from headwork.training.run_folders import IMAGES_FOLDER, PACKAGED
 
 pytestmark = pytest.mark.real("chromium", "playwright")
 # The strokes of digits as a hand draws them, in shares of the pad: points, one stroke per list.
@@ -289,7 +289,9 @@ def test_a_picture_is_opened_and_light_paper_is_turned_dark(opened: Any, served:
     page.locator("input[accept]").set_input_files(tmp_path / "paper.jpg")
     expect(page.locator(".remarks")).to_contain_text("Light and dark are exchanged")
     expect(page.locator(".sentence")).to_contain_text("rediction: 3 (")
-    page.locator("input[accept]").set_input_files(sorted((PACKAGED / "digits" / IMAGES).glob("*.png"))[2])
+    page.locator("input[accept]").set_input_files(
+        sorted((PACKAGED / "digits" / IMAGES_FOLDER).glob("*.png"))[2]
+    )
     expect(page.locator(".sentence")).to_contain_text("rediction: 0 (")
 
 

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from benchmarks import kept_runs
 from headwork.documents import FigureBlock
 from headwork.errors import InputError
-from headwork.problems import GROUPS, Problem, Solution, all_problems, find, summary
-from headwork.problems.book import BOOK
+from headwork.problems import Problem, Solution, all_problems, find_problem, summary
+from headwork.problems.book import BOOK, GROUPS
 from headwork.problems.report import HANDOUTS, report
 
 COUNTS = {"A": 3, "B": 8, "C": 5, "D": 4, "E": 1, "F": 2, "G": 12}
@@ -25,7 +25,7 @@ def test_every_problem_of_the_hand_outs_is_there():
 
 @pytest.mark.parametrize("slug", EXPECTED)
 def test_every_value_is_right(slug):
-    solution = find(slug).solve()
+    solution = find_problem(slug).solve()
     assert [f for f in solution.findings if not f.right] == []
     assert solution.answer
     # A yes-or-no check states its fact: "no" as the expected outcome would be a double negative.
@@ -34,7 +34,7 @@ def test_every_value_is_right(slug):
 
 @pytest.mark.parametrize("slug", ["A2", "B3", "C3", "D2", "G4", "F1"])
 def test_every_form_can_be_written(slug):
-    problem = find(slug)
+    problem = find_problem(slug)
     solution = problem.solve()
     report = problem.document(solution)
     assert problem.title in report.to_text()
@@ -49,12 +49,14 @@ def test_every_form_can_be_written(slug):
 def test_every_text_of_the_book_belongs_to_a_problem_and_a_checked_value():
     assert list(BOOK) == EXPECTED
     for slug, words in BOOK.items():
-        labels = {finding.label for finding in find(slug).solve().findings} if "errors" in words else set()
+        labels = (
+            {finding.label for finding in find_problem(slug).solve().findings} if "errors" in words else set()
+        )
         assert set(words.get("errors", {})) <= labels, slug
 
 
 def test_a_published_error_stands_only_beside_the_correct_value():
-    findings = find("A2").solve().findings
+    findings = find_problem("A2").solve().findings
     published = next(f for f in findings if f.published == "0.6624")
     assert published.ours.startswith("0.6622")
     assert "0.1967" in published.why
@@ -71,7 +73,7 @@ def test_a_published_error_stands_only_beside_the_correct_value():
     ],
 )
 def test_errors_of_the_hand_outs_are_named(slug, error):
-    findings = [f for f in find(slug).solve().findings if error in f.published]
+    findings = [f for f in find_problem(slug).solve().findings if error in f.published]
     assert len(findings) == 1
     assert len(findings[0].why) > 40
 
@@ -101,7 +103,7 @@ def test_errors_of_the_hand_outs_are_named(slug, error):
     ],
 )
 def test_the_opening_lines_answer(slug, facts):
-    text = find(slug).document(find(slug).solve()).to_text()
+    text = find_problem(slug).document(find_problem(slug).solve()).to_text()
     opening = " ".join("\n".join(text.splitlines()[:15]).split())
     assert [fact for fact in facts if fact not in opening] == []
 
@@ -112,7 +114,7 @@ def test_the_kept_runs_are_those_in_results():
 
 
 def test_c1_does_not_blame_the_hand_out_for_what_it_says_of_the_index():
-    assert [f.published for f in find("C1").solve().findings if f.published] == []
+    assert [f.published for f in find_problem("C1").solve().findings if f.published] == []
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_a_rounded_check_notices_the_last_digit():
 
 def test_an_unknown_problem_is_named():
     with pytest.raises(InputError, match="unknown problem 'A9'"):
-        find("A9")
+        find_problem("A9")
 
 
 def test_summary_counts_mismatches():
@@ -166,7 +168,7 @@ def test_every_problem_answers_a_question_of_a_hand_out():
 
 
 def test_the_report_opens_with_doors_and_folds_each_problem_once(tmp_path):
-    solutions = {slug: find(slug).solve() for slug in ("A1", "B4", "G1")}
+    solutions = {slug: find_problem(slug).solve() for slug in ("A1", "B4", "G1")}
     text = report(solutions, tmp_path).read_text()
     assert text.index("See attention at work") < text.index('id="task2"') < text.index('id="hw2"')
     assert text.count('<details id="B4"><summary>B4. Several heads, and grouped convolution: [head_1') == 1
@@ -177,7 +179,7 @@ def test_the_report_opens_with_doors_and_folds_each_problem_once(tmp_path):
 
 
 def test_the_report_opens_each_question_in_the_lab(tmp_path):
-    solutions = {"A1": find("A1").solve()}
+    solutions = {"A1": find_problem("A1").solve()}
     text = report(solutions, tmp_path).read_text()
     assert "headwork lab task2/b\n" in text
     assert "lab.html" not in text, "no link to a page that is not there"
@@ -188,6 +190,6 @@ def test_the_report_opens_each_question_in_the_lab(tmp_path):
 
 def test_the_report_links_that_of_the_model(tmp_path):
     trained = SimpleNamespace(test_accuracy=0.97), FigureBlock(Figure(), "images", "12 are correct.")
-    text = report({"A1": find("A1").solve()}, tmp_path, trained).read_text()
+    text = report({"A1": find_problem("A1").solve()}, tmp_path, trained).read_text()
     assert text.count('href="digits/report.html"') == 2
     assert "Test accuracy 97.0%" in text

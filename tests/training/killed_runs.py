@@ -22,7 +22,7 @@ import torch
 from headwork import training
 from headwork.errors import HeadworkError
 from headwork.training.progress import quiet
-from headwork.training.run_folders import CONFIG, MODEL
+from headwork.training.run_folders import CONFIG, MODEL_FOLDER
 
 SMALL = "model.width=8 model.hidden=8 model.depth=1 model.heads=2 model.dropout=0.1 epochs=2 batch_size=128"
 SETTINGS = [*SMALL.split(), "save_every=2", "augmentation.erase=0.3", "augmentation.shift=1"]
@@ -56,7 +56,7 @@ def ended(number: int) -> bool:
 
 
 def parameters(folder: Path) -> bytes:
-    return (folder / MODEL / "model.safetensors").read_bytes()
+    return (folder / MODEL_FOLDER / "model.safetensors").read_bytes()
 
 
 def main(place: Path, trials: int, seed: int) -> None:

@@ -118,7 +118,8 @@ class Html(Renderer):
         if isinstance(cell, blocks.Link):
             return self.link(cell)
         if isinstance(cell, blocks.BadgeRow):
-            return Markup('<span class="strip">{}</span>').format(Markup("").join(map(self.cell, cell.marks)))
+            badges = Markup("").join(map(self.cell, cell.badges))
+            return Markup('<span class="strip">{}</span>').format(badges)
         if isinstance(cell, blocks.Badge):
             about = Markup(' title="{}"').format(cell.about) if cell.about else ""
             return Markup('<span class="mark {}"{}>{}</span>').format(cell.tone, about, cell.text)

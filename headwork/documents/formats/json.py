@@ -16,19 +16,19 @@ def render(document: blocks.Document, style: Style = PLAIN, fragment: bool = Fal
     """The document's data; where it has none of its own, its blocks."""
     parts = [] if document.data else [_data(block) for block in document.blocks]
     data = document.data() if document.data else {"title": document.title, "parts": parts}
-    return json.dumps(plain(data), ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    return json.dumps(json_safe(data), ensure_ascii=False, allow_nan=False, default=str) + "\n"
 
 
-def plain(nested: Any) -> Any:
+def json_safe(nested: Any) -> Any:
     """Data with the numbers that JSON cannot hold as strings.
 
-    >>> plain([1.0, -math.inf, {"a": math.nan}])
+    >>> json_safe([1.0, -math.inf, {"a": math.nan}])
     [1.0, '-inf', {'a': 'nan'}]
     """
     if isinstance(nested, dict):
-        return {name: plain(part) for name, part in nested.items()}
+        return {name: json_safe(part) for name, part in nested.items()}
     if isinstance(nested, (list, tuple)):
-        return [plain(part) for part in nested]
+        return [json_safe(part) for part in nested]
     if isinstance(nested, float) and not math.isfinite(nested):
         return "nan" if math.isnan(nested) else "inf" if nested > 0 else "-inf"
     return nested

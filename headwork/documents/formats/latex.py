@@ -21,7 +21,7 @@ from headwork.documents.number_format import cell_text, wrap_code
 from headwork.documents.page_templates import read_asset
 from headwork.documents.pandoc import write_tree
 from headwork.documents.plots import figure_bytes
-from headwork.documents.renderer import EM, FormulaRenderer
+from headwork.documents.renderer import LETTER_WIDTH, FormulaRenderer
 from headwork.documents.style import PLAIN, Style
 
 CLOSING = "\\par\\endgroup\n"
@@ -155,13 +155,13 @@ class Latex(FormulaRenderer):
 
     def grid(self, table: blocks.Table) -> Iterator[str]:
         texts = [list(table.columns), *([cell_text(cell) for cell in row] for row in table.rows)]
-        natural = [EM * max(len(row[j]) for row in texts) for j in range(len(table.columns))]
+        natural = [LETTER_WIDTH * max(len(row[j]) for row in texts) for j in range(len(table.columns))]
         shares = _column_shares(natural)
         alignment = [
             rf"p{{{share:.3f}\linewidth}}" if share else "r" if right else "l"
             for share, right in zip(shares, table.numeric(), strict=True)
         ]
-        letters = [int(0.75 * share * LINE_WIDTH / EM) for share in shares]
+        letters = [int(0.75 * share * LINE_WIDTH / LETTER_WIDTH) for share in shares]
 
         def line(cells: Sequence[Any]) -> str:
             texts = (
@@ -179,7 +179,7 @@ class Latex(FormulaRenderer):
                 [
                     1,
                     *(
-                        ceil(EM * len(t) / (0.9 * s * LINE_WIDTH))
+                        ceil(LETTER_WIDTH * len(t) / (0.9 * s * LINE_WIDTH))
                         for t, s in zip(row, shares, strict=True)
                         if s
                     ),

@@ -101,7 +101,7 @@ class Text(Renderer):
         yield "\n".join(head)
         for value in block.all_values():
             yield "\n".join([*self._value_heading(value), *self._numbers(value, block.all_cells)])
-        yield from self.notes(block.warnings)
+        yield from self.cautions(block.warnings)
 
     def _value_heading(self, value: blocks.Value) -> Iterator[str]:
         left, right = plain_formula(value.equation), f"{value.name}, {value.shape_text}"

@@ -31,7 +31,7 @@ REALS: dict[torch.dtype, Literal["float", "double"]] = {torch.float32: "float", 
 
 def encoder_layer(tokens: Tensor, parameters: EncoderLayerParameters, **options: Any) -> Tensor:
     """The twin of ``mechanisms.encoder_layer``, or the fused kernels where it does not fit."""
-    sizes = _sizes(tokens, parameters, **options)
+    sizes = _sizes_if_supported(tokens, parameters, **options)
     if sizes is None or not is_available(*sizes):
         fused: Tensor = layers.encoder_layer(tokens, parameters, **options)
         return fused
@@ -54,14 +54,15 @@ def _weights(p: EncoderLayerParameters) -> list[Tensor]:
     return [getattr(node, entry.name) for node in nodes for entry in fields(node)]
 
 
-def _sizes(tokens: Tensor, parameters: EncoderLayerParameters, **options: Any) -> Sizes | None:
+def _sizes_if_supported(tokens: Tensor, parameters: EncoderLayerParameters, **options: Any) -> Sizes | None:
     """The sizes for which to compile, or None where only the fused kernels will do."""
     weights, kernels, kind = _weights(parameters), options["kernels"], (tokens.dtype, tokens.device)
     fits = all(each is not None and (each.dtype, each.device) == kind for each in weights)
     fits = fits and tokens.dim() == 3 and tokens.device.type == "cpu" and tokens.dtype in REALS
-    plain = options.get("mask") is None and options["normalisation"] == "pre"
-    plain = plain and kernels.attention_kind == "softmax" and kernels.drop is no_dropout
-    if not (plain and fits) or torch.compiler.is_exporting():  # an exported graph goes to other programs
+    options_fit = options.get("mask") is None and options["normalisation"] == "pre"
+    options_fit = options_fit and kernels.attention_kind == "softmax" and kernels.drop is no_dropout
+    # An exported graph goes to other programs.
+    if not (options_fit and fits) or torch.compiler.is_exporting():
         return None
     count = tokens.shape[1]
     outputs = options.get("output_tokens") or count
@@ -107,7 +108,7 @@ def is_faster(config: VisionTransformerConfig) -> bool:
     names = ("heads", "normalisation", "activation", "epsilon")
     options = {name: getattr(config, name) for name in names}
     options["kernels"] = FUSED.with_attention(config.attention)
-    sizes = _sizes(rows, block, **options)
+    sizes = _sizes_if_supported(rows, block, **options)
     if sizes is None or config.dropout or not is_available(*sizes):
         return False
     candidates = [partial(each, rows, block, **options) for each in (encoder_layer, layers.encoder_layer)]

@@ -26,7 +26,7 @@ from headwork.errors import HeadworkError, InputError
 from headwork.files import cache_folder, open_file, read_bytes, write_atomic
 
 SOURCES = ("encoder_block.cpp", "panels.h")
-PANEL, MAX_TOKENS, MAX_WIDTH = 16, 1024, 1024
+PANEL_WIDTH, MAX_TOKENS, MAX_WIDTH = 16, 1024, 1024  # the first is PANEL in panels.h
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fopenmp", "-fPIC", "-shared")
 VECTOR_BYTES = {"AVX512": 64, "AVX2": 32}
 COMPILE_SECONDS = 300
@@ -50,7 +50,7 @@ class Sizes(NamedTuple):
     @property
     def kept(self) -> int:
         """How many numbers of an image the backward pass needs (``Kept`` in the source)."""
-        keys, head = (-(-each // PANEL) * PANEL for each in (self.tokens, self.width // self.heads))
+        keys, head = (-(-n // PANEL_WIDTH) * PANEL_WIDTH for n in (self.tokens, self.width // self.heads))
         inner = self.heads * head
         every, some = self.width + 3 * inner, inner + self.width + 2 * self.hidden + self.heads * keys
         return self.tokens * every + self.outputs * some + 2 * keys
@@ -59,9 +59,9 @@ class Sizes(NamedTuple):
 @cache
 def library(sizes: Sizes) -> ctypes.CDLL:
     """The compiled kernel; ``UnavailableError`` says why there is none."""
-    if sizes.width % sizes.heads or sizes.width % PANEL or sizes.hidden % PANEL:
+    if sizes.width % sizes.heads or sizes.width % PANEL_WIDTH or sizes.hidden % PANEL_WIDTH:
         raise UnavailableError(
-            f"width {sizes.width}, hidden {sizes.hidden}: the native kernel takes multiples of {PANEL}"
+            f"width {sizes.width}, hidden {sizes.hidden}: the native kernel takes multiples of {PANEL_WIDTH}"
         )
     if max(sizes.tokens, sizes.width, sizes.hidden // 4) > MAX_WIDTH:
         raise UnavailableError(f"the native kernel takes at most {MAX_TOKENS} tokens of width {MAX_WIDTH}")
@@ -120,7 +120,7 @@ def _compile_lock(folder: Path) -> Iterator[None]:
     """One process compiles at a time; the others wait and find what it compiled."""
     import fcntl
 
-    with open_file(folder / ".lock", max_bytes=None, root=folder, lock=True) as handle:
+    with open_file(folder / ".lock", max_bytes=None, root=folder, for_locking=True) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 

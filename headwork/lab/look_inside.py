@@ -17,7 +17,7 @@ from headwork.lab.calls import register_call
 if TYPE_CHECKING:
     from headwork.lab.model_views import ModelView, ResumableModel
 
-TITLES = load_package_toml(__file__, "words.toml")["titles"]
+MODEL_TITLES = load_package_toml(__file__, "words.toml")["titles"]
 MAX_CLASSES = 20  # of more, only the most probable are shown
 MAX_NAMED_TOKENS = 5  # tokens that a sentence names, at most
 MAX_PASSES = 16  # of a model, in one call: a drawing waits no longer than for these
@@ -84,12 +84,12 @@ def models() -> dict[str, Any]:
     """The models that can be looked into, each with its test images (PNG)."""
     from headwork.lab.foreign import foreign_models
     from headwork.lab.known_models import RUN_PREFIX, find_model, run_names
-    from headwork.training.run_folders import IMAGES, PACKAGED, PACKAGED_NAMES, Result
+    from headwork.training.run_folders import IMAGES_FOLDER, PACKAGED, PACKAGED_NAMES, Result
 
     listed = []
     for name in PACKAGED_NAMES:
         about = _about(name)
-        files = sorted((PACKAGED / name / IMAGES).glob("*-*.png"))
+        files = sorted((PACKAGED / name / IMAGES_FOLDER).glob("*-*.png"))
         classes = find_model(name).classes
         labels = [classes[int(file.stem.partition("-")[2])] for file in files]
         images = [
@@ -126,7 +126,7 @@ def _about(name: str) -> dict[str, Any]:
     last = not images and token == len(view.on_input.labels) - 1
     prefix = next((start for start in (RUN_PREFIX, FOREIGN_PREFIX) if name.startswith(start)), None)
     hint = "open a picture, or draw" if channels > 1 else "draw, or open a picture"
-    title, hint = TITLES.get(name, (name.removeprefix(prefix) if prefix else "Your model", hint))
+    title, hint = MODEL_TITLES.get(name, (name.removeprefix(prefix) if prefix else "Your model", hint))
     return {
         "name": name,
         "title": title,
@@ -291,7 +291,7 @@ def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
     from headwork.lab.model_views import OutOfPassesError
 
     resumable = _resumable(model, given, changes)
-    on_input, count = resumable.model, len(resumable.model.parts)
+    on_input, count = resumable.on_input, len(resumable.on_input.parts)
     call_count = 1 + count + (RANDOM_ORDERS + 2) * 2 * (len(curve_sizes(count)) - 2)
     view = _view(model, given, changes)
     resumable.passes_left = max(1, min(MAX_PASSES, MAX_WORK // (view.parameter_count * len(on_input.labels))))
