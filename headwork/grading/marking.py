@@ -29,6 +29,7 @@ from headwork.grading.answers import (
 from headwork.grading.challenges import grade_challenge
 from headwork.grading.diagnosis import find_causes, rounding_digits
 from headwork.grading.marks import Mark, StepMark, count_once, edit_ids, keep_agreeing_causes
+from headwork.grading.no_work import is_constant, needs_no_work
 from headwork.grading.wrong_step import Cause, StartingSteps, WrongStep
 from headwork.readings.assembling import token_axis
 from headwork.readings.trace import TraceValue
@@ -94,7 +95,7 @@ class Marker:
 
     def is_constant(self, path: str) -> bool:
         """Whether the student wrote the same number, or row, everywhere."""
-        return path in self.own_steps and _is_constant(self.own_steps[path])
+        return path in self.own_steps and is_constant(self.own_steps[path])
 
     def mark(self, path: str, max_points: float) -> StepMark:
         try:
@@ -241,38 +242,11 @@ class Marker:
         """The verdict on what follows from own numbers; None if the step then follows without any work."""
         shown = set().union(*(x for step, x in self.mistake_ids.items() if step not in self.unexplained))
         doubted = [x for x in self.unexplained if x in self.own_steps and not self.mistake_ids[x] & shown]
-        if not any(self._needs_no_work(path, step) for step in doubted):
+        numbers = (self.case, self.solution, self.own_steps)
+        if not any(needs_no_work(path, x, *numbers, self.starting_steps[x].written) for x in doubted):
             return early, remark
         self.needs_no_work.add(path)
         return None
-
-    def _needs_no_work(self, path: str, wrong: str) -> bool:
-        """Whether a step needs no work after an unexplained wrong one from which it follows.
-
-        If the wrong step is all zeros or one repeated number, this step needs no work when it is constant
-        too, or has identical rows; if it is huge, when doubling it changes nothing. Never if the key behaves
-        the same way.
-        """
-        written, correct = self.own_steps[wrong], self.solution[wrong]
-        earlier = self.starting_steps[wrong].written
-        if written.shape != correct.shape:
-            return False
-        moved = correct * (1 + 0.37 * np.arange(correct.size).reshape(correct.shape)) + 0.1
-        try:
-            slips = (~np.isclose(written, correct)).sum()
-            if self._gives_same(path, {}, {wrong: moved}) or slips == 1 < written.size:
-                return False  # it never depended on it, or that has a single slip
-            if _is_constant(written) and (not _is_constant(correct) or (correct.any() and not written.any())):
-                value = self.case.run(self.own_steps)[path]
-                return _is_constant(value, rows=True) and not _is_constant(self.solution[path], rows=True)
-            unmoved = self._gives_same(path, {**earlier, wrong: written}, {**earlier, wrong: 2 * written})
-            return unmoved and not self._gives_same(path, {}, {wrong: 2 * correct})
-        except NotApplicable:
-            return False
-
-    def _gives_same(self, path: str, steps_a: Steps, steps_b: Steps) -> bool:
-        one, other = (self.case.run(steps)[path] for steps in (steps_a, steps_b))
-        return bool(np.allclose(one, other, rtol=1e-9, atol=0.5 * 10.0**-self.digits, equal_nan=True))
 
     def _other_forms(self, path: str) -> Iterator[tuple[str, Array]]:
         """Scores written without beta, masked or not yet masked, from own numbers: where that is clear.
@@ -403,12 +377,6 @@ def written_order(step: TraceValue, tokens_as: str, *, side_by_side: bool = Fals
     if axis is not None and tokens_as == "columns":
         axes.append(axes.pop(axis))
     return tuple(axes)
-
-
-def _is_constant(array: Array, *, rows: bool = False) -> bool:
-    """All zeros, or many times the same number, or many times the same row."""
-    same = array == (array[:1] if rows and array.ndim > 1 and len(array) > 1 else array.flat[0])
-    return bool((array == 0).all() or (array.size > 1 and same.all()))
 
 
 def _other_conventions(case: Case, path: str, entries: Entries) -> Iterator[tuple[str, Entries]]:

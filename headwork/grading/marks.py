@@ -16,7 +16,7 @@ MIN_JOINT_BITS = 3.0  # bits by which several steps must show what none of them 
 AGAIN, APART, OTHER = 0.5, -1.0, 8.0  # bits of a mistake made again, of a second one, of one not known
 # bits of the same edit with another operand; of another of one idea; of what a known mistake says better
 ALIKE, OF_ONE_IDEA, SAID_BETTER = 2.0, 1.0, 1.5
-AS_GOOD = 1.0  # bits: another mistake that explains the same steps is told beside the likeliest
+AS_GOOD = 1.0  # bits: what explains the same steps is told beside the likeliest
 IDEAS = WORD_TABLES["ideas"]  # which causes come from one idea, in different steps
 MISREAD = "it-misread"
 BY_OPERAND = ("", "a-for-b", "other-formula", "part-copied", "entry-of-it-misread", "entry-of-it-left-out")
@@ -103,12 +103,12 @@ def keep_agreeing_causes(steps: list[StepMark]) -> list[StepMark]:
         as_good = [x for x in likely if together[x] == together[best]]
         as_good = [x for x in as_good if sum(gains[x]) > sum(gains[best]) - AS_GOOD]
         for step in together[best]:
-            named = list[Cause]()
+            likeliest = list[Cause]()
             for mistake_id in (best, *(x for x in as_good if x != best)):
                 found = [cause for cause in step.causes if mistake_id in _mistake_ids(cause)]
                 found = [cause for cause in found if cause.is_named] or found * (mistake_id == best)
-                named += [x for x in sorted(found, key=lambda x: x.bits) if x not in named]
-            shared[step.path] = tuple(replace(cause, mistake_id=best) for cause in named[:MAX_TIES])
+                likeliest += [x for x in sorted(found, key=lambda x: x.bits) if x not in likeliest]
+            shared[step.path] = tuple(replace(cause, mistake_id=best) for cause in likeliest[:MAX_TIES])
             del left[step.path]
     named = [shared.get(step.path) or [c for c in step.causes if c.is_named] for step in steps]
     distinct = [{cause.sentence: cause for cause in causes[::-1]} for causes in named]

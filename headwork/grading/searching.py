@@ -168,11 +168,12 @@ def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
 
 
 def _rerun_pairs(case: Case, wrong: WrongStep, target: WrittenNumbers) -> list[Cause]:
-    """A known mistake together with another border, stride or padding, for which the mechanism is run again."""
+    """A known mistake together with another border, stride or padding: the mechanism is run again."""
     graph, causes, count = next(_graphs(case, wrong), None), list[Cause](), 0
-    reruns = [edit for edit in edits_of(graph) if edit.options] if graph else []
-    known = applicable(case, [wrong.path]) if reruns else []
-    for edit, mistake in product(reruns, known):
+    if graph is None:
+        return []
+    reruns = (edit for edit in edits_of(graph) if edit.options)
+    for edit, mistake in product(reruns, applicable(case, [wrong.path])):
         changed = Edit(lambda _, options=edit.options: options)  # type: ignore[misc]
         try:
             value = case.run(wrong.starting_steps.written, [changed, mistake.edit])[wrong.path]
