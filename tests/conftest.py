@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 required = item.config.getoption("--real") or os.environ.get("CI") == "true"
                 stop = pytest.fail if required else pytest.skip
                 stop(f"needs {name}, which is not installed. make test-real gets it. {PARTS[name].remedy}")
+
+
+@pytest.fixture
+def within(request: pytest.FixtureRequest) -> Callable[[float], AbstractContextManager[None]]:
+    """That something takes at most so many seconds of processor time: looked at in soak alone.
+
+    A busy machine must not fail a quick run.
+    """
+
+    @contextmanager
+    def limited(seconds: float) -> Iterator[None]:
+        begun = os.times()
+        yield
+        taken = sum(os.times()[:4]) - sum(begun[:4])
+        assert taken < seconds or not request.config.getoption("--soak"), f"{taken:.1f} s of {seconds}"
+
+    return limited
 
 
 @pytest.fixture(scope="session")

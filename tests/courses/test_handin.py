@@ -4,11 +4,9 @@ import base64
 import gzip
 import io
 import json
-import os
 import re
 import struct
 import subprocess
-import time
 import zlib
 from pathlib import Path
 
@@ -312,12 +310,11 @@ def test_the_latex_compiles(write, tmp_path):
 
 @pytest.mark.soak
 @pytest.mark.real("pdflatex")
-def test_the_sample(tmp_path):
+def test_the_sample(tmp_path, within):
     """Two notebooks, ten problems, own LaTeX: under 20 s of processor time, no formula lost."""
-    started = time.process_time()
-    handin = read_handin(SAMPLE)
-    content = handin.render("pdf")
-    assert time.process_time() - started < 20
+    with within(20):
+        handin = read_handin(SAMPLE)
+        content = handin.render("pdf")
     assert handin.complaints == []
     text = pages(content)
     assert len(text) > 20
@@ -383,13 +380,12 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_picture_that_would_take_all_memory_or_time_is_refused(name, write, tmp_path):
+def test_a_picture_that_would_take_all_memory_or_time_is_refused(name, write, tmp_path, within):
     content, told = BOMBS[name]
     (tmp_path / name).write_bytes(content)
-    began = time.process_time()
-    (complaint,) = read_handin(write([f'title = "Q"\npicture = "{name}"'])).complaints
+    with within(5):
+        (complaint,) = read_handin(write([f'title = "Q"\npicture = "{name}"'])).complaints
     assert re.search(f"the picture {name}: .*({told})", complaint)
-    assert time.process_time() - began < 5
 
 
 def test_a_formula_too_deep_to_be_set_is_told_and_does_not_end_the_process(write):
@@ -407,15 +403,14 @@ def test_lists_and_quotes_too_deep_to_be_set_are_told(text, write, tmp_path):
 
 
 @pytest.mark.parametrize("part", ['text = ["$x$",', 'picture = ["dot.png",', 'file = ["t.md",'])
-def test_as_many_parts_as_may_stand_in_a_hand_in_are_set_in_seconds(part, write, tmp_path):
+def test_as_many_parts_as_may_stand_in_a_hand_in_are_set_in_seconds(part, write, tmp_path, within):
     (tmp_path / "dot.png").write_bytes(png())
     kind, _, value = part.partition("[")
     texts = notebook(*[cell("markdown", "x")] * 150)
     section = f"title = 'Q'\n{kind}[" + value * 99 + "]\nnotebook = 'n.ipynb'"
     path = write([section], t_md="x", n_ipynb=texts)
-    began = os.times()
-    assert read_handin(path).render("pdf").startswith(b"%PDF")
-    assert sum(os.times()[:4]) - sum(began[:4]) < 5
+    with within(5):
+        assert read_handin(path).render("pdf").startswith(b"%PDF")
 
 
 def test_more_parts_and_longer_texts_than_anybody_hands_in_are_refused(write, tmp_path):
@@ -474,12 +469,11 @@ def test_code_of_hundreds_of_pages_is_told(write):
 
 
 @pytest.mark.parametrize("sign", [" ", "\n"])
-def test_code_that_begins_with_much_space_is_read_at_once(sign, write):
+def test_code_that_begins_with_much_space_is_read_at_once(sign, write, within):
     code = notebook(cell("code", sign * 30_000 + "x", execution_count=1, outputs=[]))
     path = write(['notebook = "space.ipynb"'], space_ipynb=code)
-    begun = time.process_time()
-    read_handin(path)
-    assert time.process_time() - begun < 2
+    with within(2):
+        read_handin(path)
 
 
 def test_hundreds_of_texts_of_a_notebook_are_refused(write):

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -150,13 +149,12 @@ def test_a_tokenizer_is_the_same_every_time_and_when_read_again(tmp_path):
     assert read.encode(TEXTS).lengths.max() == 3
 
 
-def test_the_middle_of_a_very_long_text_is_not_read():
+def test_the_middle_of_a_very_long_text_is_not_read(within):
     tokenizer = train_tokenizer(["low lower lowest", "low"], vocabulary=262, max_length=8)
     whole = tokenizer.inner.encode("lower low " * 1_000, all_tokens=True)
     assert tokenizer.encode(["lower low " * 1_000]).ids.tolist() == whole[:4] + whole[-4:]
-    begun = time.process_time()
-    assert len(tokenizer.encode(["lower" * 2_000_000]).ids) == 8
-    assert time.process_time() - begun < 1
+    with within(1):
+        assert len(tokenizer.encode(["lower" * 2_000_000]).ids) == 8
 
 
 def test_a_pretrained_tokenizer_keeps_none_of_its_own_padding(tmp_path):
