@@ -411,11 +411,14 @@ def test_there_are_enough() -> None:
 @pytest.mark.parametrize("exact", [False, True], ids=["decimal", "exact"])
 def test_hostile_text_is_refused(exact: bool) -> None:
     ran: list[str] = []
-    sys.addaudithook(
-        lambda event, _: (
-            ran.append(event) if watching and event in ("os.system", "subprocess.Popen", "exec") else None
-        )
-    )
+
+    def hook(event: str, details: tuple[Any, ...]) -> None:
+        # A module that is first imported here is executed, too; typed code comes from no file.
+        typed = event == "exec" and not getattr(details[0], "co_filename", "").endswith(".py")
+        if watching and (typed or event in ("os.system", "subprocess.Popen")):
+            ran.append(event)
+
+    sys.addaudithook(hook)
     watching = True
     accepted = []
     for text in HOSTILE:
