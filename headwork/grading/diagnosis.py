@@ -20,7 +20,8 @@ from headwork.grading.wording import WORD_TABLES
 from headwork.grading.wrong_step import Cause, WrongStep
 
 ONE_OFF = 6.5  # bits of one too many or too few, for no known reason
-MAX_PAIRS = 3  # pairs named at most
+MAX_PAIRS, MAX_PAIRS_BESIDE = 3, 2  # pairs named at most; beside a slip
+IN_PART = 16.0  # bits: a rarer mistake gives only some of the numbers
 COMMON_BITS = 1.0  # bits: rarer mistakes are not tried in pairs
 
 PROJECTIONS = ("query", "key", "value")
@@ -54,12 +55,14 @@ def find_causes(case: Case, wrong: WrongStep, made_before: Collection[str] = ())
     others = [cause for cause in found if cause not in named]
     if early and any(cause.doubt for cause in named):
         return early
-    if named and all(cause.edit_slug == "other-formula" for cause in named):
+    if named and all(cause.edit_slug == "other-formula" or cause.bits > IN_PART for cause in named):
         named = _two_mistakes(case, wrong, tried) or named  # rather two known ones than a formula
     if named:
         doubted = any(cause.doubt for cause in named)
         more = slips if doubted else [replace(x, doubt="thin") for x in slips if x.mistake_id and counted]
         return named + more + others
+    if slips and counted:
+        slips += _pair_causes(case, wrong, tried)[:MAX_PAIRS_BESIDE]
     return (slips or _two_mistakes(case, wrong, tried) or [_unknown_cause(wrong)]) + others
 
 

@@ -70,6 +70,28 @@ def two_edits(edit: StepEdit, added: StepEdit) -> StepEdit:
     return StepEdit(cause, says, {**edit.changes, **added.changes}, names, 4)
 
 
+def both_changes(graph: StepGraph, first: StepEdit, second: StepEdit) -> Changes:
+    """The changes of both edits; where both change the result, the second is done to what the first gives."""
+    last, shared = len(graph.operations) - 1, first.changes.keys() & second.changes.keys()
+    if not shared:
+        return {**first.changes, **second.changes}
+    outer = _done_to(second.changes[last], graph.result, first.changes[last]) if shared == {last} else None
+    return {} if outer is None else {**first.changes, **second.changes, last: outer}
+
+
+def _done_to(part: Any, result: HandTensor, instead: Any) -> Any:
+    """What is done to a result, done to something else instead; None where nothing is done to it."""
+    if not isinstance(part, Node):
+        return None
+    if part.options is result.node.options and part.operation == result.node.operation:
+        return instead if [*map(type, part.operands)] == [int] * len(part.operands) else None
+    operands = [_done_to(x, result, instead) for x in part.operands]
+    if all(x is None for x in operands):
+        return None
+    kept = (old if new is None else new for old, new in zip(part.operands, operands, strict=True))
+    return Node(part.operation, tuple(kept), part.options)
+
+
 def _edits(graph: StepGraph) -> Iterator[StepEdit]:
     edit_lists = [list(_operation_edits(graph, number)) for number in range(len(graph.operations))]
     yield from in_every_branch([edit_lists[number] for number in group] for group in graph.branches)

@@ -8,13 +8,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations, product
+from itertools import combinations, product
 
 import numpy as np
 
 from headwork.exercises.case import Array, Case, Edit
 from headwork.exercises.misconceptions import MISCONCEPTIONS, applicable, run_with_mistakes, same_values
-from headwork.grading.edits import edits_of, two_edits
+from headwork.grading.edits import both_changes, edits_of, two_edits
 from headwork.grading.misread_numbers import UNBELIEVED, edit_bits, misread_entries, misread_sizes
 from headwork.grading.operand_edits import is_switch
 from headwork.grading.other_formulas import other_formulas
@@ -273,30 +273,28 @@ def _within_rounding(graph: StepGraph, edit: StepEdit, value: Array, target: Wri
 
 
 def _pair_matches(graph: StepGraph, target: WrittenNumbers) -> list[Match]:
-    """Two common edits at once, at different places; of windows one may be rarer, done to the result."""
+    """Two common edits at once, at different places; one may be rarer, done to the result."""
     singles, done_to_result = list[StepEdit](), list[StepEdit]()
-    windows = any(name in graph.tensors for name in SLID)
     for edit in edits_of(graph):
         group = singles if edit.cost < 2 else done_to_result
-        rarer = windows and edit.cost == 2 and [*edit.changes] == [len(graph.operations) - 1]
+        rarer = edit.cost == 2 and [*edit.changes] == [len(graph.operations) - 1]
         common = (edit.cost < 2 or rarer) and not edit.options and "taken-as" not in edit.cause
         value = graph.apply(edit) if common else None
         if value is not None and value.shape == graph.result.shape and len(group) < MAX_SINGLES:
             group.append(edit)
     count, found = 0, []
     for edit_a, edit_b in (*combinations(singles, 2), *product(singles, done_to_result)):
-        if set(edit_a.changes) & set(edit_b.changes):
-            continue
-        count += 1
-        both = edit_a._replace(changes={**edit_a.changes, **edit_b.changes})
-        value = graph.apply(both)
+        changes = both_changes(graph, edit_a, edit_b)
+        value = graph.apply(edit_a._replace(changes=changes)) if changes else None
+        count += value is not None
         if value is not None and target.matches(value):
-            found.append((edit_a, edit_b))
+            found.append((edit_a, edit_b, changes))
     by_chance = count * 2.0**-target.information_bits
     if by_chance >= PAIR_BY_CHANCE or len(found) > MAX_TIES**2:
         return []
-    worded = {id(edit): _in_known_words(graph, edit) for edit in chain(*found)}
-    return [Match(two_edits(worded[id(a)], worded[id(b)]), graph, 0.0) for a, b in found]
+    worded = {id(edit): _in_known_words(graph, edit) for pair in found for edit in pair[:2]}
+    pairs = ((two_edits(worded[id(a)], worded[id(b)]), changes) for a, b, changes in found)
+    return [Match(pair._replace(changes=changes), graph, 0.0) for pair, changes in pairs]
 
 
 def _in_known_words(graph: StepGraph, edit: StepEdit) -> StepEdit:
