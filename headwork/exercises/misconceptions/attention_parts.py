@@ -35,6 +35,11 @@ def value_rows(run: RunView) -> Any:
     return run.value if run.has("value") or run.has_step("value") else run.tokens
 
 
+def heads_first(run: RunView, rows: Any) -> Any:
+    """The rows of each head, where there are heads."""
+    return rows.swapaxes(-3, -2) if run.has("heads") else rows
+
+
 def weighted_rows(run: RunView, weights: Any, rows: Any) -> Any:
     """Weights times rows; with heads, per head, and the output after W_o stays as it is."""
     if not run.has("heads"):

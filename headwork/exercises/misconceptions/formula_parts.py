@@ -1,4 +1,4 @@
-"""What the formulas of ``formulas.toml`` are made of, beside numpy."""
+"""What formulas are made of, beside numpy."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.attention_parts import masked_scores, quotient, scale
+from headwork.exercises.misconceptions.attention_parts import heads_first, masked_scores, quotient, scale
 
 
 # --- attention --------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ def exponentials(run: RunView) -> Any:
 
 def cosines(run: RunView) -> Any:
     """The products of queries and keys of length 1."""
-    both = [rows.swapaxes(-3, -2) if run.has("heads") else rows for rows in (run.query, run.key)]
+    both = heads_first(run, run.query), heads_first(run, run.key)
     query, key = (quotient(rows, lengths(rows)) for rows in both)
     return query @ key.swapaxes(-1, -2)
 

@@ -1,4 +1,4 @@
-"""Reads the formulas of ``formulas.toml``: arithmetic, comparisons, slices and calls of what is listed here.
+"""Reads the formulas of mistakes: arithmetic, comparisons, slices and calls of what is listed here.
 
 A formula is parsed as a Python expression and turned into functions of the names that it may use; nothing is
 evaluated as code.
@@ -27,6 +27,7 @@ OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Pow: operator.pow,
     ast.MatMult: operator.matmul,
     ast.USub: operator.neg,
+    ast.Not: operator.not_,
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Gt: operator.gt,

@@ -1,7 +1,7 @@
-"""Mistakes that are one formula each, as data: the formulas of ``formulas.toml``."""
+"""What formulas give in a run: those of ``formulas.toml`` and of ``misconceptions.toml``."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -76,3 +76,18 @@ def change(text: str) -> Callable[[RunView], Any]:
     """What a formula gives in a run; it is read when it is first needed."""
     formula = cache(lambda: read_formula(text))
     return lambda run: formula()(RunScope(run))
+
+
+def change_inputs(
+    texts: Mapping[str, str], left_out: Iterable[str]
+) -> Callable[[RunView], dict[str, Any] | None]:
+    """Of the inputs that a problem has, those with a formula changed, and those left out gone."""
+    formulas = {name: change(text) for name, text in texts.items()}
+
+    def changed(run: RunView) -> dict[str, Any] | None:
+        new = {name: formula(run) for name, formula in formulas.items() if run.has(name)}
+        if any(value is None for value in new.values()):
+            return None
+        return {**new, **{name: None for name in left_out if run.has(name)}} or None
+
+    return changed

@@ -8,21 +8,11 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import Case, Edit, NotApplicable, RunView, Steps
-from headwork.exercises.misconceptions import (
-    attention,
-    attention_parts,
-    convolution,
-    counts,
-    formulas,
-    heads,
-    layers,
-    recurrence,
-)
+from headwork.exercises.misconceptions import attention_parts, formulas, functions
 from headwork.files import load_package_toml
 
 # By how many bits a mistake from formulas.toml is rarer than one that exercises are drawn to reveal.
 RARER = 0.5
-MODULES = (attention, convolution, counts, heads, layers, recurrence)
 
 
 @dataclass(frozen=True)
@@ -49,24 +39,28 @@ class Misconception:
         return self.shared_id or re.split("[;:]", self.sentence)[0]
 
 
+def _edit(slug: str, entry: Mapping[str, Any]) -> Edit:
+    """The formulas of an entry of misconceptions.toml, or the function of its name."""
+    if "at" not in entry:
+        return Edit(formulas.change_inputs(entry.get("inputs", {}), entry.get("without", ())))
+    if "formula" in entry:
+        return Edit(change_steps=dict.fromkeys(entry["at"], formulas.change(entry["formula"])))
+    return Edit(change_steps=dict.fromkeys(entry["at"], getattr(functions, slug.replace("-", "_"))))
+
+
 def _read_misconceptions() -> dict[str, Misconception]:
-    """Those of misconceptions.toml, each with the function of its name."""
+    """Those of misconceptions.toml."""
     entries = load_package_toml(__file__, "misconceptions.toml")
     groups = entries.pop("groups")
-    functions = {name: function for module in MODULES for name, function in vars(module).items()}
     misconceptions = {}
     for slug, entry in entries.items():
-        change = (
-            formulas.change(entry["formula"]) if "formula" in entry else functions[slug.replace("-", "_")]
-        )
         on = tuple(mechanism for name in entry["on"] for mechanism in groups.get(name, [name]))
-        edit = Edit(change_steps=dict.fromkeys(entry["at"], change)) if "at" in entry else Edit(change)
         evidence = getattr(attention_parts, entry["evidence"]) if "evidence" in entry else None
         misconceptions[slug] = Misconception(
             slug,
             entry["sentence"],
             on,
-            edit,
+            _edit(slug, entry),
             evidence,
             bits=entry.get("bits", 0.0),
             must_show=entry.get("must_show", True),
