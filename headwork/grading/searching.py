@@ -14,11 +14,12 @@ import numpy as np
 
 from headwork.exercises.case import Array, Case, Edit
 from headwork.exercises.misconceptions import MISCONCEPTIONS, applicable, run_with_mistakes, same_values
-from headwork.grading.edits import both_changes, edits_of, two_edits
+from headwork.grading.edits import edits_of
 from headwork.grading.misread_numbers import UNBELIEVED, edit_bits, misread_entries, misread_sizes
 from headwork.grading.operand_edits import is_switch
 from headwork.grading.other_formulas import other_formulas
 from headwork.grading.step_graph import SLID, UNFIT, StepEdit, StepGraph, describe_edit, step_graph
+from headwork.grading.two_edits import both_changes, two_edits
 from headwork.grading.wording import Wording
 from headwork.grading.wrong_step import BUT_FOR_A_SLIP, Cause, WrittenNumbers, WrongStep
 from headwork.numbers import HandTensor
@@ -178,7 +179,7 @@ def _rerun_pairs(case: Case, wrong: WrongStep, target: WrittenNumbers) -> list[C
         try:
             value = case.run(wrong.starting_steps.written, [changed, mistake.edit])[wrong.path]
             value = value[edit.changes[-1]] if edit.changes else value
-        except UNFIT:
+        except (*UNFIT, AttributeError):  # one may take away what the other reads
             continue
         count += 1
         if target.matches(value) and not any(mistake.slug in cause.slug for cause in causes):

@@ -99,7 +99,7 @@ def run_with_mistakes(
     """The steps of a run with these mistakes, or None where they do not apply."""
     try:
         return case.run(replacing, [mistake.edit for mistake in mistakes])
-    except NotApplicable:
+    except (NotApplicable, TypeError, AttributeError):  # one may take away what the other reads
         return None
 
 
