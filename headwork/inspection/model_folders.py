@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -162,9 +162,8 @@ def image_mean_and_std(path: Path, channels: int) -> list[tuple[float, ...]]:
     settings = read_settings(path, PREPROCESSOR) if (path / PREPROCESSOR).exists() else {}
     moments = []
     for values in (settings.get("image_mean"), settings.get("image_std")):
-        numbers = (
-            values if isinstance(values, list) and len(values) == channels else DEFAULT_MEAN_STD[:channels]
-        )
+        numbers: Sequence[Any] = values if isinstance(values, list) else ()
+        numbers = numbers if len(numbers) == channels else DEFAULT_MEAN_STD[:channels]
         moments.append(tuple(x if isinstance(x, float) and 0 < x < 1 else 0.5 for x in numbers))
     return moments
 
@@ -278,8 +277,8 @@ def transformers_source(path: Path, kind: str) -> ModelSource:
                 path.resolve(), use_safetensors=True, trust_remote_code=False, local_files_only=True
             )
         except Exception as error:  # the library raises nearly anything
-            reason = truncate(str(error), 300)
-            raise InputError(f"{path}: the transformers library cannot read it: {reason}") from None
+            problem = f"{path}: the transformers library cannot read it: {truncate(str(error), 300)}"
+            raise InputError(problem) from None
     if not kind.endswith("ImageClassification"):
         return ModelSource(path, module=model.eval())
     settings: Any = model.config

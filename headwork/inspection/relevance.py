@@ -147,8 +147,7 @@ def trust(on_input: ModelOnInput, relevances: Mapping[str, Array], *, seed: int 
     orders = np.stack([*(np.argsort(-values, kind="stable") for values in relevances.values()), *draws])
     inserted, deleted = insertion_and_deletion(on_input, orders)
     floor = float(abs(inserted - deleted)[len(relevances) :].max())
-    at = list(relevances).index(OCCLUSION)
-    reference = float(inserted[at] - deleted[at])
+    reference = float((inserted - deleted)[list(relevances).index(OCCLUSION)])
     return {
         method: Trust(method, float(deleted[i]), float(inserted[i]), floor, reference)
         for i, method in enumerate(relevances)

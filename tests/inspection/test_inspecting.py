@@ -32,13 +32,14 @@ def digit():
 
 def test_large_models_run_on_few_images_at_a_time(digit, monkeypatch):
     whole = json.loads(digit.to_json())
-    monkeypatch.setattr(model_on_input, "MAX_VALUES", 4 * 152_500)
+    monkeypatch.setattr(model_on_input, "MAX_VALUES", 3 * 152_500)  # fewer than the heads
     few = json.loads(inspect("digits", index=0).to_json())
     for method, values in whole["relevance"].items():
         assert np.allclose(few["relevance"][method], values, atol=1e-5)
     effects = [{(h["layer"], h["head"]): h["effect"] for h in one["heads"]} for one in (few, whole)]
     assert effects[0] == pytest.approx(effects[1], abs=1e-5)
-    monkeypatch.setattr(model_on_input, "MAX_VALUES", 3 * 152_500)
+    monkeypatch.setattr(model_on_input, "MAX_VALUES", 152_499)
+    monkeypatch.setattr(model_on_input, "MAX_PASS", 152_499)
     with pytest.raises(TooLarge, match="digits: a pass has too many numbers to look into it"):
         inspect("digits", index=0)
 
@@ -54,8 +55,26 @@ def test_a_small_file_of_a_model_that_takes_long_is_refused_at_once(depth, tmp_p
         if depth == 2:
             open_model(tmp_path / name)
         else:
-            with pytest.raises(TooLarge, match=r"to look into it takes .* fewer blocks \(depth\)"):
+            with pytest.raises(TooLarge, match=r"to look into it takes .* fewer blocks \(depth\) or heads"):
                 open_model(tmp_path / name)
+
+
+def test_a_folder_with_many_heads_is_refused_and_halves_run_as_singles(tmp_path):
+    sizes = {"image_size": 28, "patch_size": 4, "width": 128, "hidden": 16}
+    many = build_classifier(configs.VisionTransformerConfig(**sizes, heads=128, depth=3))
+    many.save_pretrained(tmp_path / "many")
+    with pytest.raises(TooLarge, match=r"many: to look into it takes 4,.* fewer blocks \(depth\) or heads"):
+        open_model(tmp_path / "many")
+    half = build_classifier(configs.VisionTransformerConfig(**sizes, heads=1, depth=1)).half()
+    inner = open_model(half.save_pretrained(tmp_path / "half")).array_model.inner
+    assert {value.dtype for value in inner.parameters()} == {torch.float32}
+    assert inner.config.backend == "fused"
+
+
+def test_scores_keep_no_probabilities_of_other_classes(digit):
+    scores = digit.on_input.explained_scores(np.zeros((3, 10)))
+    assert scores.tolist() == pytest.approx([0.1] * 3)
+    assert scores.base is None or scores.base.size == 3  # not a view of every class's, chunk by chunk
 
 
 # --- what is shown ----------------------------------------------------------------------------------
