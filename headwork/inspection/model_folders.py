@@ -239,13 +239,9 @@ def _module_on_text(source: ModelSource, text: str) -> ModelOnInput:
     words = [tokenizer.token_text(n) if n in tokenizer.token_names else f"token {n}" for n in numbers]
     labels = [tokenizer.token_text(n).strip() or tokenizer.token_names[n] for n in ids]
     inputs = {"input_ids": torch.tensor([ids])}
-    options: dict[str, Any] = {
-        "labels": labels,
-        "classes": words,
-        "never_hidden": special,
-        "edits": source.edits,
-    }
-    return replace(module_on_input(source.module, (), inputs, **options), name=path.name)
+    options: dict[str, Any] = {"labels": labels, "classes": words, "never_hidden": special}
+    on_input = module_on_input(source.module, (), inputs, edits=source.edits, **options)
+    return replace(on_input, name=path.name)
 
 
 def find_target(on_input: ModelOnInput, target: str | int | None) -> int | None:
