@@ -207,8 +207,7 @@ def predict_why(folder: str | Path, *, images: Sequence[Path] = (), texts: Seque
     table = predict(folder, images=images, texts=texts)
     inputs: list[dict[str, Any]] = [{"image": image, "resize": True} for image in images]
     inputs += [{"text": text} for text in texts]
-    if not inputs:
-        inputs = [{"index": number} for number in example_images(folder).indices]
+    inputs = inputs or [{"index": number} for number in example_images(folder).indices]
     source = open_model(folder)
     shown = [Inspection(open_model_on_input(source, **options)) for options in inputs]
     parts: list[Any] = [table]

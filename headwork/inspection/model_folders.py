@@ -11,7 +11,7 @@ from typing import Any
 
 from headwork.data import read_image
 from headwork.data.datasets import normalise
-from headwork.errors import InputError, truncate, unknown_name
+from headwork.errors import InputError, TooLarge, truncate, unknown_name
 from headwork.files import parse_json, read_bytes
 from headwork.inspection.model_on_input import (
     SPECIAL_TOKENS,
@@ -22,7 +22,7 @@ from headwork.inspection.model_on_input import (
     model_on_text,
 )
 from headwork.loading import read_saved
-from headwork.loading.model import check_work
+from headwork.loading.model import SMALL_FILE, check_work
 from headwork.model_files import CONFIG, PARAMETERS, TOKENIZER, is_transformers_folder, refuse_pickles
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, read_tokenizer_json
 from headwork.training import run_folders
@@ -184,8 +184,7 @@ def _test_example(source: ModelSource, index: int) -> ModelOnInput:
     if source.input_kind == "texts":
         return replace(source_on_text(source, str(split.texts[place])), true_class=true_class)
     on_image = source.on_image(split.images[place])
-    others = [number for number in range(len(split.images)) if number != place]
-    others = others[: min(OTHER_IMAGES, on_image.inputs_at_once)]
+    others = [n for n in range(len(split.images)) if n != place][: min(OTHER_IMAGES, on_image.inputs_at_once)]
     weights = source.array_model.attention_weights(
         {"images": normalise(split.images[others], source.mean, source.std)}
     )
@@ -257,6 +256,11 @@ def find_target(on_input: ModelOnInput, target: str | int | None) -> int | None:
 
 WIDTHS = ("hidden_size", "n_embd", "d_model", "dim")
 OTHER_SIZES = ("vocab_size", "intermediate_size", "n_inner", "d_ff", "hidden_dim", "embedding_size")
+HEADS, LAYER_HEADS, MAX_HEADS = (
+    ("num_attention_heads", "n_head", "num_heads"),
+    9,
+    625,
+)  # a layer takes as 9: 5 s
 DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
 
 
@@ -286,13 +290,13 @@ def transformers_source(path: Path, kind: str) -> ModelSource:
 
 def _check_sizes(path: Path, settings: Mapping[str, Any]) -> None:
     """Refuse sizes that the parameters cannot have, before the library makes a model of them."""
-    if not (path / PARAMETERS).is_file():
-        return
-    file_bytes = (path / PARAMETERS).stat().st_size
+    config, file_bytes = path / CONFIG, sum(file.stat().st_size for file in path.glob("*.safetensors"))
     sizes = {name: value for name, value in settings.items() if isinstance(value, int)}
     width = max(sizes.get(name, 1) for name in WIDTHS)
     least = dict.fromkeys((*WIDTHS, *OTHER_SIZES), width) | dict.fromkeys(DEPTHS, width * width)
     for name, value in sizes.items():
         if name in least and value * least[name] > file_bytes:
-            config = path / "config.json"
             raise InputError(f"{config}: {name} is {value:,}, but the parameters have {file_bytes:,} bytes.")
+    layers, heads = (max(sizes.get(name, 1) for name in names) for names in (DEPTHS, HEADS))
+    if file_bytes <= SMALL_FILE and layers * (LAYER_HEADS + heads) > MAX_HEADS:
+        raise TooLarge(f"{config}: {layers:,} layers of {heads:,} heads take too long to look into.")

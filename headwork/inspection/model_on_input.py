@@ -116,8 +116,7 @@ class ModelOnInput:
         if self.explained_class is not None:
             return probabilities_of(outputs, [self.name] * len(outputs)).take([self.explained_class], 1)[:, 0]
         lengths = np.linalg.norm(outputs, axis=-1) * np.linalg.norm(self.output)
-        cosines: Array = (outputs @ self.output) / np.maximum(lengths, 1e-30)
-        return cosines.clip(0)
+        return np.asarray((outputs @ self.output) / np.maximum(lengths, 1e-30)).clip(0)
 
     def output_row(self, matrix: Array) -> Array:
         """The row (key) of a matrix (query, key) for the tokens that the output is made of."""

@@ -118,9 +118,8 @@ def check_work(saved: SavedModel, where: str | Path, parts: int) -> None:
     work = passes * values + layers * heads * HEAD_VALUES + layers**2 * BLOCK_VALUES
     if work > MAX_WORK and file_bytes <= SMALL_FILE:
         raise TooLarge(
-            f"{where}: to look into it takes {work:,} numbers; of a model of {file_bytes:,} bytes at most "
-            f"{MAX_WORK:,} are worked out. Give it fewer blocks (depth) or heads, smaller images, or larger "
-            "patches."
+            f"{where}: to look into it takes {work:,} numbers; of so small a file at most {MAX_WORK:,} are "
+            "worked out. Give it fewer blocks (depth) or heads, smaller images, or larger patches."
         )
 
 

@@ -101,9 +101,8 @@ def _prepare_images(run: VisionRunConfig, data: Images, log: Log) -> PreparedRun
     values, count = count_step_values(classifier_definition(config), config, data.name), len(data.train.labels)
     if values * min(run.batch_size, count) > MAX_BATCH_VALUES:
         raise TooLarge(
-            f"{data.name}: the model's steps on {run.batch_size:,} images of side {height:,} are more than "
-            f"{MAX_BATCH_VALUES:,} numbers. Take smaller batches: --set batch_size="
-            f"{MAX_BATCH_VALUES // values}"
+            f"{data.name}: {run.batch_size:,} images of side {height:,} at once would fill the memory. Take "
+            f"smaller batches: --set batch_size={MAX_BATCH_VALUES // values}"
         )
     run = replace(run, model=config)
     built = config if run.initialisation == "convolution" else None

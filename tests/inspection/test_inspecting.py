@@ -214,6 +214,17 @@ def test_gpt2_by_the_library(tmp_path, headwork_command):
     assert "tokens; the model takes at most 16" in err
 
 
+@pytest.mark.parametrize("weights", ["model.safetensors", "model-00001-of-00001.safetensors"])
+def test_a_small_folder_of_the_library_with_many_layers_is_refused(weights, tmp_path):
+    """One of 440 kB that says 3,000 layers took minutes: the library makes them before it looks for them."""
+    config = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 4, "n_head": 1}
+    (tmp_path / weights).write_bytes(bytes(440_000))
+    for layers in (3000, 65):
+        (tmp_path / "config.json").write_text(json.dumps(config | {"n_layer": layers}))
+        with pytest.raises(TooLarge, match=rf"config.json: {layers:,} layers of 1 heads take too long"):
+            open_model(tmp_path)
+
+
 def test_why(headwork_command, tmp_path):
     Image.new("L", (8, 8), 90).save(tmp_path / "grey.png")
     code, out, err = headwork_command("predict", "digits", "--image", tmp_path / "grey.png", "--why")

@@ -48,7 +48,7 @@ def test_a_batch_that_would_fill_the_memory_is_refused(images, side, tmp_path):
     if (images, side) != (160, 200):
         assert prepare(run, log=quiet).info.size == side
     else:
-        with pytest.raises(TooLarge, match=r"on 128 images .* batches: --set batch_size=\d+"):
+        with pytest.raises(TooLarge, match=r"128 images .* smaller batches: --set batch_size=\d+"):
             prepare(run, log=quiet)
 
 
