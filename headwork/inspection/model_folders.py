@@ -185,9 +185,8 @@ def _test_example(source: ModelSource, index: int) -> ModelOnInput:
         return replace(source_on_text(source, str(split.texts[place])), true_class=true_class)
     on_image = source.on_image(split.images[place])
     others = [n for n in range(len(split.images)) if n != place][: min(OTHER_IMAGES, on_image.inputs_at_once)]
-    weights = source.array_model.attention_weights(
-        {"images": normalise(split.images[others], source.mean, source.std)}
-    )
+    inputs = {"images": normalise(split.images[others], source.mean, source.std)}
+    weights = source.array_model.attention_weights(inputs)
     return replace(on_image, other_weights=weights, other_input_count=len(others), true_class=true_class)
 
 

@@ -113,7 +113,8 @@ def check_work(saved: SavedModel, where: str | Path, parts: int) -> None:
     file_bytes = sum(values.nbytes for values in saved.parameters.values())
     heads, depth = (getattr(saved.config, name, 0) for name in ("heads", "depth"))
     layers, count = depth if heads else 0, OperationCount()
-    values = count_step_values(saved.definition, saved.config, where, count) + count.multiply_adds // MULTIPLY_ADDS
+    values = count_step_values(saved.definition, saved.config, where, count)
+    values += count.multiply_adds // MULTIPLY_ADDS
     passes = 450 + parts + 2 * layers * heads  # without a head by the plain kernels, which take twice as long
     work = passes * values + layers * heads * HEAD_VALUES + layers**2 * BLOCK_VALUES
     if work > MAX_WORK and file_bytes <= SMALL_FILE:

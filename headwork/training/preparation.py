@@ -98,8 +98,8 @@ def _prepare_images(run: VisionRunConfig, data: Images, log: Log) -> PreparedRun
         )
     info = _data_info(data, channels=data.channels, size=height, mean=data.mean, std=data.std)
     config = replace(run.model, image_size=height, channels=data.channels, classes=len(data.classes))
-    values, count = count_step_values(classifier_definition(config), config, data.name), len(data.train.labels)
-    if values * min(run.batch_size, count) > MAX_BATCH_VALUES:
+    values = count_step_values(classifier_definition(config), config, data.name)
+    if values * min(run.batch_size, len(data.train.labels)) > MAX_BATCH_VALUES:
         raise TooLarge(
             f"{data.name}: {run.batch_size:,} images of side {height:,} at once would fill the memory. Take "
             f"smaller batches: --set batch_size={MAX_BATCH_VALUES // values}"
