@@ -28,7 +28,6 @@ from headwork.training.run_folders import Result, example_images, load_data_info
 WORDS = load_package_toml(__file__, "words.toml")["inspection"]
 MAX_WEIGHTS = 700_000  # in one page: 1.9 MB
 SHOWN_HEADS = 12  # in the table; the others are folded
-MAX_EXAMINED = 64  # test images among which right ones are looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,8 +207,7 @@ def predict_why(folder: str | Path, *, images: Sequence[Path] = (), texts: Seque
     table = predict(folder, images=images, texts=texts)
     inputs: list[dict[str, Any]] = [{"image": image, "resize": True} for image in images]
     inputs += [{"text": text} for text in texts]
-    if not inputs:
-        inputs = [{"index": number} for number in example_images(folder).indices]
+    inputs = inputs or [{"index": number} for number in example_images(folder).indices]
     source = open_model(folder)
     shown = [Inspection(open_model_on_input(source, **options)) for options in inputs]
     parts: list[Any] = [table]
@@ -226,8 +224,7 @@ def inspect_test_images(result: Result, data: Images | Texts | None) -> list[Any
     source = open_model(result.folder)
     if not (at_once := source.array_model.inputs_at_once):
         return [Heading("Where it looked"), f"{result.folder.name}: {TOO_LARGE}"]
-    count = min(MAX_EXAMINED, at_once)
-    images, labels = data.test.images[:count], data.test.labels[:count]
+    images, labels = data.test.images[:at_once], data.test.labels[:at_once]
     info = load_data_info(result.folder)
     predicted = image_probabilities(source.array_model.inner, images, info).argmax(-1)
     right = (predicted == labels).nonzero()[0][:3].tolist()

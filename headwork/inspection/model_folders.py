@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -11,7 +11,7 @@ from typing import Any
 
 from headwork.data import read_image
 from headwork.data.datasets import normalise
-from headwork.errors import InputError, truncate, unknown_name
+from headwork.errors import InputError, TooLarge, truncate, unknown_name
 from headwork.files import parse_json, read_bytes
 from headwork.inspection.model_on_input import (
     SPECIAL_TOKENS,
@@ -22,7 +22,7 @@ from headwork.inspection.model_on_input import (
     model_on_text,
 )
 from headwork.loading import read_saved
-from headwork.loading.model import check_work
+from headwork.loading.model import SMALL_FILE, check_work
 from headwork.model_files import CONFIG, PARAMETERS, TOKENIZER, is_transformers_folder, refuse_pickles
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, read_tokenizer_json
 from headwork.training import run_folders
@@ -162,9 +162,8 @@ def image_mean_and_std(path: Path, channels: int) -> list[tuple[float, ...]]:
     settings = read_settings(path, PREPROCESSOR) if (path / PREPROCESSOR).exists() else {}
     moments = []
     for values in (settings.get("image_mean"), settings.get("image_std")):
-        numbers = (
-            values if isinstance(values, list) and len(values) == channels else DEFAULT_MEAN_STD[:channels]
-        )
+        numbers: Sequence[Any] = values if isinstance(values, list) else ()
+        numbers = numbers if len(numbers) == channels else DEFAULT_MEAN_STD[:channels]
         moments.append(tuple(x if isinstance(x, float) and 0 < x < 1 else 0.5 for x in numbers))
     return moments
 
@@ -185,11 +184,9 @@ def _test_example(source: ModelSource, index: int) -> ModelOnInput:
     if source.input_kind == "texts":
         return replace(source_on_text(source, str(split.texts[place])), true_class=true_class)
     on_image = source.on_image(split.images[place])
-    others = [number for number in range(len(split.images)) if number != place]
-    others = others[: min(OTHER_IMAGES, on_image.inputs_at_once)]
-    weights = source.array_model.attention_weights(
-        {"images": normalise(split.images[others], source.mean, source.std)}
-    )
+    others = [n for n in range(len(split.images)) if n != place][: min(OTHER_IMAGES, on_image.inputs_at_once)]
+    inputs = {"images": normalise(split.images[others], source.mean, source.std)}
+    weights = source.array_model.attention_weights(inputs)
     return replace(on_image, other_weights=weights, other_input_count=len(others), true_class=true_class)
 
 
@@ -240,13 +237,9 @@ def _module_on_text(source: ModelSource, text: str) -> ModelOnInput:
     words = [tokenizer.token_text(n) if n in tokenizer.token_names else f"token {n}" for n in numbers]
     labels = [tokenizer.token_text(n).strip() or tokenizer.token_names[n] for n in ids]
     inputs = {"input_ids": torch.tensor([ids])}
-    options: dict[str, Any] = {
-        "labels": labels,
-        "classes": words,
-        "never_hidden": special,
-        "edits": source.edits,
-    }
-    return replace(module_on_input(source.module, (), inputs, **options), name=path.name)
+    options: dict[str, Any] = {"labels": labels, "classes": words, "never_hidden": special}
+    on_input = module_on_input(source.module, (), inputs, edits=source.edits, **options)
+    return replace(on_input, name=path.name)
 
 
 def find_target(on_input: ModelOnInput, target: str | int | None) -> int | None:
@@ -262,6 +255,11 @@ def find_target(on_input: ModelOnInput, target: str | int | None) -> int | None:
 
 WIDTHS = ("hidden_size", "n_embd", "d_model", "dim")
 OTHER_SIZES = ("vocab_size", "intermediate_size", "n_inner", "d_ff", "hidden_dim", "embedding_size")
+HEADS, LAYER_HEADS, MAX_HEADS = (
+    ("num_attention_heads", "n_head", "num_heads"),
+    9,
+    625,
+)  # a layer takes as 9: 5 s
 DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
 
 
@@ -278,8 +276,8 @@ def transformers_source(path: Path, kind: str) -> ModelSource:
                 path.resolve(), use_safetensors=True, trust_remote_code=False, local_files_only=True
             )
         except Exception as error:  # the library raises nearly anything
-            reason = truncate(str(error), 300)
-            raise InputError(f"{path}: the transformers library cannot read it: {reason}") from None
+            problem = f"{path}: the transformers library cannot read it: {truncate(str(error), 300)}"
+            raise InputError(problem) from None
     if not kind.endswith("ImageClassification"):
         return ModelSource(path, module=model.eval())
     settings: Any = model.config
@@ -291,13 +289,13 @@ def transformers_source(path: Path, kind: str) -> ModelSource:
 
 def _check_sizes(path: Path, settings: Mapping[str, Any]) -> None:
     """Refuse sizes that the parameters cannot have, before the library makes a model of them."""
-    if not (path / PARAMETERS).is_file():
-        return
-    file_bytes = (path / PARAMETERS).stat().st_size
+    config, file_bytes = path / CONFIG, sum(file.stat().st_size for file in path.glob("*.safetensors"))
     sizes = {name: value for name, value in settings.items() if isinstance(value, int)}
     width = max(sizes.get(name, 1) for name in WIDTHS)
     least = dict.fromkeys((*WIDTHS, *OTHER_SIZES), width) | dict.fromkeys(DEPTHS, width * width)
     for name, value in sizes.items():
         if name in least and value * least[name] > file_bytes:
-            config = path / "config.json"
             raise InputError(f"{config}: {name} is {value:,}, but the parameters have {file_bytes:,} bytes.")
+    layers, heads = (max(sizes.get(name, 1) for name in names) for names in (DEPTHS, HEADS))
+    if file_bytes <= SMALL_FILE and layers * (LAYER_HEADS + heads) > MAX_HEADS:
+        raise TooLarge(f"{config}: {layers:,} layers of {heads:,} heads take too long to look into.")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headwork.models import Model
 
 Array = NDArray[Any]
-CHUNK, MAX_VALUES = 64, 2**27  # inputs at once, and numbers in all steps on them: of large models fewer
+CHUNK, MAX_VALUES, MAX_PASS = 64, 2**24, 2**26  # inputs at once; numbers in all steps on them, and on one
 TOO_LARGE = "a pass has too many numbers to look into it. Train it on smaller images, or with larger patches."
 WEIGHTS = "/attention/weights"
 
@@ -108,18 +108,15 @@ class ModelOnInput:
 
     def scores_with_hidden(self, hidden_mask: Array) -> Array:
         """The probability of the class that is explained, or how alike the vector stays (case)."""
-        chunks = [
-            self.outputs_with_hidden(hidden_mask[i : i + self.inputs_at_once])
-            for i in range(0, len(hidden_mask), self.inputs_at_once)
-        ]
-        return self.explained_scores(np.concatenate(chunks))
+        count = self.inputs_at_once
+        chunks = (hidden_mask[i : i + count] for i in range(0, len(hidden_mask), count))
+        return np.concatenate([self.explained_scores(self.outputs_with_hidden(chunk)) for chunk in chunks])
 
     def explained_scores(self, outputs: Array) -> Array:
         if self.explained_class is not None:
-            return probabilities_of(outputs, [self.name] * len(outputs))[:, self.explained_class]
+            return probabilities_of(outputs, [self.name] * len(outputs)).take([self.explained_class], 1)[:, 0]
         lengths = np.linalg.norm(outputs, axis=-1) * np.linalg.norm(self.output)
-        cosines: Array = (outputs @ self.output) / np.maximum(lengths, 1e-30)
-        return cosines.clip(0)
+        return np.asarray((outputs @ self.output) / np.maximum(lengths, 1e-30)).clip(0)
 
     def output_row(self, matrix: Array) -> Array:
         """The row (key) of a matrix (query, key) for the tokens that the output is made of."""
@@ -144,11 +141,9 @@ class ModelOnInput:
     def score_lost_per_head(self) -> list[Array]:
         """How far the score falls without each head, layer by layer; by gradients where heads stay on."""
         whole = self.explained_scores(self.output[None])[0]
-        if self.ablate_each_head is not None:
-            return [
-                whole - self.explained_scores(self.ablate_each_head(layer.path, len(layer.weights)))
-                for layer in self.attention_maps
-            ]
+        if (ablate := self.ablate_each_head) is not None:
+            outputs = (ablate(layer.path, len(layer.weights)) for layer in self.attention_maps)
+            return [whole - self.explained_scores(output) for output in outputs]
         return [
             (layer.weights * (0 if layer.gradient is None else layer.gradient)).sum((1, 2))
             for layer in self.attention_maps
@@ -167,21 +162,19 @@ class ArrayModel:
 
     def __init__(self, saved: "SavedModel | NumpyModel | Model", *, on_torch: bool | None = None) -> None:
         self.config, self.definition, self.tokenizer = saved.config, saved.definition, saved.tokenizer
-        self.on_torch = find_spec("torch") is not None if on_torch is None else on_torch
-        if isinstance(saved, NumpyModel):
-            self.on_torch, self.inner = False, saved
-        elif not self.on_torch and isinstance(saved, SavedModel):
-            self.inner = NumpyModel(saved)
-        else:
+        on_torch = find_spec("torch") is not None if on_torch is None else on_torch
+        if isinstance(saved, SavedModel) and on_torch:
             from headwork.models.saving import torch_model
 
-            self.on_torch, self.inner = True, torch_model(saved) if isinstance(saved, SavedModel) else saved
+            saved = torch_model(saved.fast())
+        self.inner = NumpyModel(saved) if isinstance(saved, SavedModel) else saved
+        self.on_torch = not isinstance(self.inner, NumpyModel)
 
     @cached_property
     def inputs_at_once(self) -> int:
-        """How many inputs may run together; 0 where not even each of the heads can be left out once."""
-        count = MAX_VALUES // max(1, count_step_values(self.definition, self.config, self.definition.name))
-        return min(CHUNK, count) if count >= getattr(self.config, "heads", 1) else 0
+        """How many inputs may run together; 0 where not even one can."""
+        values = count_step_values(self.definition, self.config, self.definition.name)
+        return min(CHUNK, MAX_VALUES // max(1, values)) or int(values <= MAX_PASS)
 
     @cached_property
     def plain(self) -> Any:
@@ -247,14 +240,18 @@ class ArrayModel:
     def ablate_each_head(self, inputs: Mapping[str, Array], path: str, head_count: int) -> Array:
         """The outputs with each head of one attention switched off in turn."""
         kept = 1 - np.eye(head_count, dtype=np.float32)[:, :, None, None]
+        count = self.inputs_at_once
 
-        def switch_off(where: str, value: Any) -> Any:
-            if where != path:
-                return value
-            return value * (value.new_tensor(kept) if self.on_torch else HandTensor(kept))
+        def ablate(kept: Array) -> Array:
+            def switch_off(where: str, value: Any) -> Any:
+                if where != path:
+                    return value
+                return value * (value.new_tensor(kept) if self.on_torch else HandTensor(kept))
 
-        repeated = {name: np.repeat(value, head_count, 0) for name, value in inputs.items()}
-        return _array(self.run_with_plain_kernels(repeated, switch_off))
+            repeated = {name: np.repeat(value, len(kept), 0) for name, value in inputs.items()}
+            return _array(self.run_with_plain_kernels(repeated, switch_off))
+
+        return np.concatenate([ablate(kept[i : i + count]) for i in range(0, head_count, count)])
 
     @property
     def position_similarity(self) -> Array | None:
@@ -325,9 +322,8 @@ def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[s
     if tokenizer is not None:
         words = [tokenizer.token_text(n).strip() or tokenizer.token_names[n] for n in ids]
         special = [tokenizer.token_names[n] in SPECIAL_TOKENS for n in ids]
-        replacement_token = next(
-            (tokenizer.token_ids[x] for x in ("[MASK]", *SPECIAL_TOKENS) if x in tokenizer.token_ids), 0
-        )
+        numbers = tokenizer.token_ids
+        replacement_token = next((numbers[x] for x in ("[MASK]", *SPECIAL_TOKENS) if x in numbers), 0)
     parts = tuple(number for number, left_out in enumerate(special) if not left_out)
     kind, tokens = model.definition.slug, np.array([ids], np.int64)
     masked = "mask" in (card.name for card in model.definition.inputs)

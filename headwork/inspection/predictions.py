@@ -86,8 +86,9 @@ def text_probabilities(model: Any, texts: Sequence[str], run: TextRunConfig) -> 
             raise InputError("predict: an empty text. Give at least one word.")
     encoded = Tokenizer(model.tokenizer, run.max_length).encode(list(texts))
     tokens, mask = encoded.pad(np.arange(len(texts)))
-    names = [repr(truncate(text, 60)) for text in texts]
-    return _probabilities(model, {"tokens": tokens, "mask": mask}, names)
+    return _probabilities(
+        model, {"tokens": tokens, "mask": mask}, [repr(truncate(text, 60)) for text in texts]
+    )
 
 
 def _probabilities(model: Any, inputs: Mapping[str, Array], names: Sequence[Any]) -> Array:

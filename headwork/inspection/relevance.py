@@ -129,8 +129,7 @@ def curve_sizes(count: int) -> list[int]:
 
 def insertion_and_deletion(on_input: ModelOnInput, orders: Array) -> tuple[Array, Array]:
     """The mean score of each order (order, part; the most relevant first) while parts appear, and vanish."""
-    count = orders.shape[1]
-    sizes = curve_sizes(count)
+    sizes = curve_sizes(count := orders.shape[1])
     # To delete by an order is to insert by its reverse, read from the end.
     ranks = np.argsort(np.concatenate([orders, orders[:, ::-1]]), -1)
     hidden = ranks[:, None, :] >= np.array(sizes)[:, None]
@@ -147,8 +146,7 @@ def trust(on_input: ModelOnInput, relevances: Mapping[str, Array], *, seed: int 
     orders = np.stack([*(np.argsort(-values, kind="stable") for values in relevances.values()), *draws])
     inserted, deleted = insertion_and_deletion(on_input, orders)
     floor = float(abs(inserted - deleted)[len(relevances) :].max())
-    at = list(relevances).index(OCCLUSION)
-    reference = float(inserted[at] - deleted[at])
+    reference = float((inserted - deleted)[list(relevances).index(OCCLUSION)])
     return {
         method: Trust(method, float(deleted[i]), float(inserted[i]), floor, reference)
         for i, method in enumerate(relevances)

@@ -5,7 +5,7 @@ On numpy it is called like the torch one, and traced down to the arithmetic of e
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,9 @@ from headwork.tokenizer_files import PythonTokenizer
 MAX_UNSAVED_VALUES = 2**24  # numbers in tables that a config asks for and no file holds, such as sinusoids
 MAX_STEP_VALUES = 12_000_000  # numbers in one step on one image; plain kernels hold several such at once
 MAX_PASS_VALUES = 250_000_000  # in all steps together
-SMALL_FILE, BLOCK_VALUES = 10_000_000, 80_000  # bytes; the overhead of a block, as numbers that take as long
+# Of a file of so many bytes, inspection works out so many numbers: 5 s. As long as one takes so many
+# multiply-adds; the overhead of a head and of a block take as long as so many numbers.
+SMALL_FILE, MAX_WORK, MULTIPLY_ADDS, HEAD_VALUES, BLOCK_VALUES = 10**7, 2_500_000_000, 160, 3_000_000, 300_000
 PRECISIONS = ("float16", "bfloat16", "float32", "float64")
 INTERNAL = ("parameters", "config", "ngrams", "kept_positions", "start", *RUN_KEYWORDS)  # never given
 
@@ -38,6 +40,12 @@ class SavedModel:
     config: Any
     parameters: Mapping[str, NDArray[Any]]
     tokenizer: PythonTokenizer | None = None
+
+    def fast(self) -> "SavedModel":
+        """With fused kernels for plain ones and single precision for half, which takes 20 times as long."""
+        config = replace(self.config, backend="fused") if self.config.backend == "plain" else self.config
+        arrays = {name: half_to_float32(values) for name, values in self.parameters.items()}
+        return replace(self, config=config, parameters=arrays)
 
 
 def check_parameters(
@@ -68,7 +76,9 @@ def expected_shapes(
     return shapes
 
 
-def count_step_values(definition: Definition, config: Any, where: str | Path) -> int:
+def count_step_values(
+    definition: Definition, config: Any, where: str | Path, work: OperationCount | None = None
+) -> int:
     """The numbers in all steps on one image; a model that would fill the memory is refused.
 
     >>> from headwork.mechanisms.definitions import find_definition
@@ -79,7 +89,7 @@ def count_step_values(definition: Definition, config: Any, where: str | Path) ->
     """
     if IMAGES not in definition.inputs:
         return 0
-    work, total = OperationCount(), 0
+    work, total = work or OperationCount(), 0
 
     def note(name: str, value: Any, /) -> Any:
         nonlocal total
@@ -102,13 +112,15 @@ def check_work(saved: SavedModel, where: str | Path, parts: int) -> None:
     """Refuse a small file that takes long to look into: passes without each part and each head."""
     file_bytes = sum(values.nbytes for values in saved.parameters.values())
     heads, depth = (getattr(saved.config, name, 0) for name in ("heads", "depth"))
-    layers = depth if heads else 0
-    inputs = 450 + parts + layers * heads
-    work = inputs * count_step_values(saved.definition, saved.config, where) + layers**2 * BLOCK_VALUES
-    if work > (most := 1_700_000_000 + 800 * file_bytes) and file_bytes <= SMALL_FILE:
+    layers, count = depth if heads else 0, OperationCount()
+    values = count_step_values(saved.definition, saved.config, where, count)
+    values += count.multiply_adds // MULTIPLY_ADDS
+    passes = 450 + parts + 2 * layers * heads  # without a head by the plain kernels, which take twice as long
+    work = passes * values + layers * heads * HEAD_VALUES + layers**2 * BLOCK_VALUES
+    if work > MAX_WORK and file_bytes <= SMALL_FILE:
         raise TooLarge(
-            f"{where}: to look into it takes {work:,} numbers; of a model of {file_bytes:,} bytes at most "
-            f"{most:,} are worked out. Give it fewer blocks (depth), smaller images or larger patches."
+            f"{where}: to look into it takes {work:,} numbers; of so small a file at most {MAX_WORK:,} are "
+            "worked out. Give it fewer blocks (depth) or heads, smaller images, or larger patches."
         )
 
 
@@ -160,7 +172,7 @@ class NumpyModel:
 
     def __init__(self, saved: SavedModel) -> None:
         self.definition, self.config, self.tokenizer = saved.definition, saved.config, saved.tokenizer
-        arrays = {name: half_to_float32(values) for name, values in saved.parameters.items()}
+        arrays = saved.fast().parameters
         self.dtype = np.result_type(*arrays.values())
         template = self.definition.specs(self.config)
         labels = parameter_paths(template)
@@ -230,6 +242,6 @@ def probabilities_of(logits: NDArray[Any], names: Sequence[object]) -> NDArray[n
             f"{names[int(bad.argmax())]}: the model's logits are not finite. Its weights are too large for "
             "numbers of this precision: train it again, with a lower learning rate."
         )
-    powers = np.exp(logits - logits.max(-1, keepdims=True), dtype=np.float64)
-    rows: NDArray[np.float64] = powers / powers.sum(-1, keepdims=True)
-    return rows
+    powers: NDArray[np.float64] = np.exp(logits - logits.max(-1, keepdims=True), dtype=np.float64)
+    powers /= powers.sum(-1, keepdims=True)
+    return powers

@@ -16,7 +16,7 @@ from headwork.data.catalog import CATALOG, get_entry
 from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit
 from headwork.data.fetching import Log, fetch
 from headwork.data.tokens import Tokenizer, parse_tokenizer, read_tokenizer, train_tokenizer
-from headwork.errors import InputError, unknown_name
+from headwork.errors import InputError, TooLarge, unknown_name
 from headwork.loading.model import count_step_values
 from headwork.mechanisms.configs import TextClassifierConfig, VisionTransformerConfig
 from headwork.mechanisms.definitions import classifier_definition
@@ -28,6 +28,7 @@ from headwork.training.recipes import RunConfig, TextRunConfig, VisionRunConfig
 from headwork.training.run_folders import DataInfo, load_data
 from headwork.training.seeds import INITIALISATION_STREAM, derive_seed
 
+MAX_BATCH_VALUES = 2**29  # numbers in all steps on a batch: some 3 GB
 Data = Images | Texts
 
 
@@ -97,14 +98,16 @@ def _prepare_images(run: VisionRunConfig, data: Images, log: Log) -> PreparedRun
         )
     info = _data_info(data, channels=data.channels, size=height, mean=data.mean, std=data.std)
     config = replace(run.model, image_size=height, channels=data.channels, classes=len(data.classes))
-    count_step_values(classifier_definition(config), config, data.name)
+    values = count_step_values(classifier_definition(config), config, data.name)
+    if values * min(run.batch_size, len(data.train.labels)) > MAX_BATCH_VALUES:
+        raise TooLarge(
+            f"{data.name}: {run.batch_size:,} images of side {height:,} at once would fill the memory. Take "
+            f"smaller batches: --set batch_size={MAX_BATCH_VALUES // values}"
+        )
     run = replace(run, model=config)
-    reason = (
-        initialisation.convolution_unsupported_reason(config)
-        if isinstance(config, VisionTransformerConfig)
-        else ""
-    )
-    if run.initialisation == "convolution" and reason:
+    built = config if run.initialisation == "convolution" else None
+    unsupported_reason = initialisation.convolution_unsupported_reason
+    if isinstance(built, VisionTransformerConfig) and (reason := unsupported_reason(built)):
         log(f"! the heads start at random, not as a convolution: {reason}.")
         run = replace(run, initialisation="random")
 

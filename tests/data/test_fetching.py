@@ -4,6 +4,7 @@ import functools
 import gzip
 import hashlib
 import http.server
+import re
 import shutil
 import subprocess
 import threading
@@ -227,6 +228,31 @@ def test_the_error_names_every_source_and_the_way_by_hand(monkeypatch, cache, tm
     ):
         assert line in message
     assert files_in(cache) == []
+
+
+@pytest.mark.parametrize("name", ["rotten-tomatoes", "imdb"])
+def test_train_says_what_it_fetches_before_it_asks_anybody(
+    name, headwork_command, capsysbinary, monkeypatch, tmp_path
+):
+    import headwork.cli.train  # noqa: F401  (registers the commands)
+
+    told = []
+
+    def cut(*_, **__):
+        told.append(capsysbinary.readouterr().err.decode())
+        raise OSError("no network")
+
+    monkeypatch.setattr(fetching.subprocess, "run", cut)
+    monkeypatch.setattr("urllib.request.urlopen", cut)
+    monkeypatch.setattr(fetching.shutil, "which", lambda _: "/usr/bin/apt-get")
+    code, _, error = headwork_command("train", "text", "--data", name, "--out", tmp_path / "run")
+    assert code == 2
+    assert f"{name} could not be fetched" in error
+    assert f"{name}: cache {tmp_path}/cache/" in told[0]
+    assert all(
+        re.search(r"^  \S.* \.\.\.$", words, re.MULTILINE) for words in told
+    )  # what is asked, each time
+    assert files_in(tmp_path / "run") == []
 
 
 def test_what_is_needed_together_stands_together(monkeypatch, lines):

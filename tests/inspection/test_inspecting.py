@@ -32,13 +32,14 @@ def digit():
 
 def test_large_models_run_on_few_images_at_a_time(digit, monkeypatch):
     whole = json.loads(digit.to_json())
-    monkeypatch.setattr(model_on_input, "MAX_VALUES", 4 * 152_500)
+    monkeypatch.setattr(model_on_input, "MAX_VALUES", 3 * 152_500)  # fewer than the heads
     few = json.loads(inspect("digits", index=0).to_json())
     for method, values in whole["relevance"].items():
         assert np.allclose(few["relevance"][method], values, atol=1e-5)
     effects = [{(h["layer"], h["head"]): h["effect"] for h in one["heads"]} for one in (few, whole)]
     assert effects[0] == pytest.approx(effects[1], abs=1e-5)
-    monkeypatch.setattr(model_on_input, "MAX_VALUES", 3 * 152_500)
+    monkeypatch.setattr(model_on_input, "MAX_VALUES", 152_499)
+    monkeypatch.setattr(model_on_input, "MAX_PASS", 152_499)
     with pytest.raises(TooLarge, match="digits: a pass has too many numbers to look into it"):
         inspect("digits", index=0)
 
@@ -54,8 +55,26 @@ def test_a_small_file_of_a_model_that_takes_long_is_refused_at_once(depth, tmp_p
         if depth == 2:
             open_model(tmp_path / name)
         else:
-            with pytest.raises(TooLarge, match=r"to look into it takes .* fewer blocks \(depth\)"):
+            with pytest.raises(TooLarge, match=r"to look into it takes .* fewer blocks \(depth\) or heads"):
                 open_model(tmp_path / name)
+
+
+def test_a_folder_with_many_heads_is_refused_and_halves_run_as_singles(tmp_path):
+    sizes = {"image_size": 28, "patch_size": 4, "width": 128, "hidden": 16}
+    many = build_classifier(configs.VisionTransformerConfig(**sizes, heads=128, depth=3))
+    many.save_pretrained(tmp_path / "many")
+    with pytest.raises(TooLarge, match=r"many: to look into it takes 4,.* fewer blocks \(depth\) or heads"):
+        open_model(tmp_path / "many")
+    half = build_classifier(configs.VisionTransformerConfig(**sizes, heads=1, depth=1)).half()
+    inner = open_model(half.save_pretrained(tmp_path / "half")).array_model.inner
+    assert {value.dtype for value in inner.parameters()} == {torch.float32}
+    assert inner.config.backend == "fused"
+
+
+def test_scores_keep_no_probabilities_of_other_classes(digit):
+    scores = digit.on_input.explained_scores(np.zeros((3, 10)))
+    assert scores.tolist() == pytest.approx([0.1] * 3)
+    assert scores.base is None or scores.base.size == 3  # not a view of every class's, chunk by chunk
 
 
 # --- what is shown ----------------------------------------------------------------------------------
@@ -193,6 +212,17 @@ def test_gpt2_by_the_library(tmp_path, headwork_command):
     code, _, err = headwork_command("inspect", tmp_path / "gpt2", "--text", "the cat sat " * 30)
     assert code == 2
     assert "tokens; the model takes at most 16" in err
+
+
+@pytest.mark.parametrize("weights", ["model.safetensors", "model-00001-of-00001.safetensors"])
+def test_a_small_folder_of_the_library_with_many_layers_is_refused(weights, tmp_path):
+    """One of 440 kB that says 3,000 layers took minutes: the library makes them before it looks for them."""
+    config = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 4, "n_head": 1}
+    (tmp_path / weights).write_bytes(bytes(440_000))
+    for layers in (3000, 65):
+        (tmp_path / "config.json").write_text(json.dumps(config | {"n_layer": layers}))
+        with pytest.raises(TooLarge, match=rf"config.json: {layers:,} layers of 1 heads take too long"):
+            open_model(tmp_path)
 
 
 def test_why(headwork_command, tmp_path):

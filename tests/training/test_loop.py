@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from headwork import training
+from headwork.errors import TooLarge
 from headwork.libc import keep_freed_memory
 from headwork.mechanisms import native
 from headwork.training import loop
 from headwork.training.checkpoints import step_folders, step_of
+from headwork.training.preparation import prepare
 from headwork.training.progress import Progress, quiet
 
 
@@ -35,6 +37,19 @@ def test_the_rate_rises_and_falls_to_nearly_nothing():
     assert (np.diff(rates[100:]) <= 0).all()
     assert 0 < rates[-1] < 1e-5
     assert loop.schedule(0, 10, 0.0) == 1
+
+
+@pytest.mark.parametrize(("images", "side"), [(160, 200), (80, 200), (160, 28)])
+def test_a_batch_that_would_fill_the_memory_is_refused(images, side, tmp_path):
+    """An .npz of 7 kB took 4.7 GB, one of 25 kB 20 GB."""
+    labels = np.arange(images) % 2
+    np.savez_compressed(tmp_path / "zeros.npz", images=np.zeros((images, side, side), "u1"), labels=labels)
+    run = training.vision(str(tmp_path / "zeros.npz"), "cnn")
+    if (images, side) != (160, 200):
+        assert prepare(run, log=quiet).info.size == side
+    else:
+        with pytest.raises(TooLarge, match=r"128 images .* smaller batches: --set batch_size=\d+"):
+            prepare(run, log=quiet)
 
 
 def test_matrices_decay_and_the_rest_does_not(small, digits):
