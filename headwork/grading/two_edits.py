@@ -20,13 +20,13 @@ def two_edits(edit: StepEdit, added: StepEdit) -> StepEdit:
     return StepEdit(cause, says, {**edit.changes, **added.changes}, names, 4)
 
 
-def both_changes(graph: StepGraph, first: StepEdit, second: StepEdit) -> Changes:
+def both_changes(graph: StepGraph, edit: StepEdit, added: StepEdit) -> Changes:
     """The changes of both edits; where both change the result, the second is done to what the first gives."""
-    last, shared = len(graph.operations) - 1, first.changes.keys() & second.changes.keys()
+    last, shared = len(graph.operations) - 1, edit.changes.keys() & added.changes.keys()
     if not shared:
-        return {**first.changes, **second.changes}
-    outer = _done_to(second.changes[last], graph.result, first.changes[last]) if shared == {last} else None
-    return {} if outer is None else {**first.changes, **second.changes, last: outer}
+        return {**edit.changes, **added.changes}
+    outer = _done_to(added.changes[last], graph.result, edit.changes[last]) if shared == {last} else None
+    return {} if outer is None else {**edit.changes, **added.changes, last: outer}
 
 
 def _done_to(part: Any, result: HandTensor, instead: Any) -> Any:
