@@ -230,24 +230,23 @@ def report(settings: Settings, results: Results) -> Section:
     }
     for when, state in (("before", "untrained"), ("after", "trained")):
         section.add_cells(f"equivariance error, {state}", errors[when], "{:.2f}".format)
+    labels = {count: f"{count:,} training images" for count in task.counts}
     for count, by_family in accuracies.items():
-        label = f"{count:,} training images"
-        section.add_cells(f"accuracy, {label}", by_family, json_name=f"right, {label}")
-    shift_label = f"tested {task.margin} rows lower"
-    section.add_cells(f"accuracy, {label}, {shift_label}", shifted, json_name=f"the last, {shift_label}")
+        section.add_cells(f"accuracy, {labels[count]}", by_family, json_name=f"right, {labels[count]}")
+    shift = f"tested {task.margin} rows lower"
+    largest_label, at_largest = labels[task.counts[-1]], accuracies[task.counts[-1]]
+    section.add_cells(f"accuracy, {largest_label}, {shift}", shifted, json_name=f"the last, {shift}")
     shuffle = "all pixels shuffled"
-    section.add_cells(f"accuracy, {label}, {shuffle}", shuffled, json_name=f"the last, {shuffle}")
+    section.add_cells(f"accuracy, {largest_label}, {shuffle}", shuffled, json_name=f"the last, {shuffle}")
     circular = results["bias circular convolution"]["error"]
     section.add_sentence(_equivariance_sentence(errors, circular))
     section.verdict = budget_sentence(all_accuracies(accuracies), CHANCE, settings.steps)
     if not section.verdict:
-        fewest, most = (
-            f"{count:,} training images {leaders_sentence(accuracies[count])}"
-            for count in (task.counts[0], task.counts[-1])
-        )
+        ends = (task.counts[0], task.counts[-1])
+        fewest, most = (f"{labels[count]} {leaders_sentence(accuracies[count])}" for count in ends)
         section.verdict = f"With {fewest}; with {most}."
         for change, others in (("lower", shifted), ("shuffled", shuffled)):
-            changes = changes_sentence(by_family, others)
+            changes = changes_sentence(at_largest, others)
             section.add_sentence(text_of(f"bias/changes/{change}", margin=task.margin, changes=changes))
         section.figures.append(_accuracy_figure(accuracies, shuffled, task.data))
     section.numbers = {

@@ -127,8 +127,7 @@ def sequence_model(family: Family, *, max_length: int, parameters: int) -> LastT
 def sequences(gap: int, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
     """Sequences (sequence, token), and the symbol with which each begins."""
     symbols = torch.randint(0, SYMBOLS, (count, gap + 1), generator=rng)
-    question = torch.full((count, 1), QUESTION)
-    return torch.cat([symbols, question], 1), symbols[:, 0]
+    return torch.cat([symbols, torch.full((count, 1), QUESTION)], 1), symbols[:, 0]
 
 
 def train_on_gap(family: str, gap: int, seed: int, *, steps: int, parameters: int) -> dict[str, Any]:
@@ -208,8 +207,7 @@ def report(settings: Settings, results: Results) -> Section:
     if not section.verdict:
         section.verdict = reach_sentence(accuracies)
         section.add_sentence(claim_sentence(accuracies))
-        axes = text_of("long-range/accuracy/plot")
-        figure, _, margins = plot_by_size(accuracies, CHANCE, **axes)
+        figure, _, margins = plot_by_size(accuracies, CHANCE, **text_of("long-range/accuracy/plot"))
         section.figures.append(FigureBlock(figure, **text_of("long-range/accuracy/figure", margins=margins)))
     norms = {name: results[measurement_name(name, gaps[-1], seeds[0])] for name in names}
     _add_gradients(section, norms, gaps[-1])
@@ -297,8 +295,7 @@ def decay_per_position(norms: Sequence[float]) -> float | None:
     values = np.array(norms[-2::-1])
     if values[-1] <= 0:
         return None
-    slope = float(np.polyfit(np.arange(len(values)), np.log(values), 1)[0])
-    return math.exp(slope)
+    return math.exp(np.polyfit(np.arange(len(values)), np.log(values), 1)[0])  # of the slope
 
 
 def decay_sentence(norms: Mapping[str, Sequence[float]], gap: int, state: str) -> str:

@@ -36,7 +36,7 @@ def compare(settings: Settings, folder: str | Path) -> "Comparison":
         raise InputError(
             f"--out {target} is a file. Name a folder: measurements and report are written into it."
         )
-    modules = [SECTION_MODULES[row] for row in settings.sections]
+    modules = [SECTION_MODULES[section_name] for section_name in settings.sections]
     results = run_measurements([one for module in modules for one in module.plan(settings)], target)
     comparison = Comparison(settings, [module.report(settings, results) for module in modules], results)
     write_atomic(target / PAGE, comparison.to_html())
@@ -56,19 +56,19 @@ class Comparison(Renderable):
         """One line per quantity, one column per family."""
         names = self.settings.families
         lines: list[tuple[str, ...]] = []
-        for row in self.sections:
-            lines.append((row.title.upper(), *("" for _ in names)))
-            lines += [(label, *(texts.get(n, "") for n in names)) for label, texts in row.cells.items()]
+        for section in self.sections:
+            lines.append((section.title.upper(), *("" for _ in names)))
+            lines += [(label, *(texts.get(n, "") for n in names)) for label, texts in section.cells.items()]
         descriptions = "; ".join(f"{name}: {FAMILIES[name].description}" for name in names)
         return Table("All measurements", ("quantity", *names), lines, [f"{descriptions}."])
 
     def document(self) -> Document:
         """What the numbers say, then all of them, then row by row."""
-        verdicts: list[tuple[Any, ...]] = [(row.title, row.verdict) for row in self.sections]
+        verdicts: list[tuple[Any, ...]] = [(section.title, section.verdict) for section in self.sections]
         parts: list[Any] = [Table("Summary", ("row", "what the numbers say"), verdicts), self.table()]
-        for row in self.sections:
-            parts += [Heading(row.title, anchor=row.name), row.verdict, *row.sentences, *row.figures]
-            parts += [*row.tables, f"Budget: {row.budget}"]
+        for section in self.sections:
+            parts += [Heading(section.title, anchor=section.name), section.verdict, *section.sentences]
+            parts += [*section.figures, *section.tables, f"Budget: {section.budget}"]
         title = f"{join_names(self.settings.families)} compared"
         kind, budget = "Full" if self.settings.full else "Quick", self.settings.describe_training("examples")
         about = text_of("report/about", kind=kind, budget=budget)
@@ -77,7 +77,7 @@ class Comparison(Renderable):
     def as_data(self) -> dict[str, Any]:
         return {
             "settings": asdict(self.settings),
-            "rows": [row.as_data() for row in self.sections],
+            "rows": [section.as_data() for section in self.sections],
             "measurements": dict(self.results),
         }
 
@@ -136,8 +136,7 @@ def recall_over_a_gap() -> list[Any]:
     measured = table("excerpts/gap", rows, gap=GAP, steps=STEPS, chance=long_range.CHANCE)
     sentence = text_of("excerpts/learned/sentence", symbols=GAP + 1, leaders=leaders_sentence(accuracies))
     sweep = long_range.sweep_recurrent_weight((0.8, 0.9, 1.0, 1.1, 1.2), 50)
-    figure = long_range.recurrent_weight_figure(sweep)
-    return [measured, sentence, figure, SEE_ALSO]
+    return [measured, sentence, long_range.recurrent_weight_figure(sweep), SEE_ALSO]
 
 
 def image_shifts() -> list[Any]:
