@@ -89,8 +89,8 @@ def grade_sheet(sheet: Sheet, answers: AnswerFile) -> dict[str, Mark]:
     """The marks of every exercise of a sheet; one without an answer gets no points."""
     tokens_as = str(answers.conventions.get("tokens_as", ""))
     return {
-        number: grade(exercise, answers.answers.get(number, {}), tokens_as=tokens_as)
-        for number, exercise in sheet.exercises.items()
+        name: grade(exercise, answers.answers.get(name, {}), tokens_as=tokens_as)
+        for name, exercise in sheet.exercises.items()
     }
 
 
@@ -134,8 +134,8 @@ def grade_file(path: str | Path, key: str | Path | None = None) -> StudentMarks:
         if sheet is None:
             raise InputError(f"{path}: no key for student '{answers.student or Path(path).stem}' in {key}.")
         owner_sheet = sheet
-        for number, exercise in sheet.exercises.items() if key is not None else ():
-            check_origin(number, exercise, answers.exercises.get(number), f"{path}: ")
+        for name, exercise in sheet.exercises.items() if key is not None else ():
+            check_origin(name, exercise, answers.exercises.get(name), f"{path}: ")
         flags = () if key is None else tuple(_inconsistencies(sheet, answers))
         student = sheet.student or answers.student or (Path(path).stem if key is not None else "")
         marked = StudentMarks(str(path), student, marks=grade_sheet(sheet, answers), flags=flags)
@@ -158,8 +158,8 @@ def _unreadable(path: Path, problem: str, key: str | Path | None, sheet: Sheet |
 
 def _with_student(marked: StudentMarks, sheet: Sheet) -> StudentMarks:
     solutions = {
-        number: {path: exercise.solution[path] for path in exercise.asked}
-        for number, exercise in sheet.exercises.items()
+        name: {path: exercise.solution[path] for path in exercise.asked}
+        for name, exercise in sheet.exercises.items()
         if not exercise.is_challenge
     }
     return replace(marked, name=sheet.name, email=sheet.email, title=sheet.title, solutions=solutions)
@@ -167,7 +167,7 @@ def _with_student(marked: StudentMarks, sheet: Sheet) -> StudentMarks:
 
 def _zero_student_marks(sheet: Sheet, file: str, problem: str, state: State) -> StudentMarks:
     """A student whose answer is missing or unreadable: no points for any exercise."""
-    marks = {number: zero_marks(exercise, state) for number, exercise in sheet.exercises.items()}
+    marks = {name: zero_marks(exercise, state) for name, exercise in sheet.exercises.items()}
     return _with_student(StudentMarks(file, sheet.student, marks=marks, problem=problem), sheet)
 
 
@@ -283,15 +283,15 @@ def _flag_copied_answers(results: list[StudentMarks]) -> list[StudentMarks]:
     """Flag answers that are wrong by the student's own numbers and right by those of a neighbour."""
     fits: dict[tuple[int, str, int], list[tuple[str, int, float]]] = defaultdict(list)
     steps = dict.fromkeys((n, path) for g in results for n, steps in g.solutions.items() for path in steps)
-    for number, path in steps:
-        values: list[Any] = [graded.solutions.get(number, {}).get(path) for graded in results]
+    for name, path in steps:
+        values: list[Any] = [graded.solutions.get(name, {}).get(path) for graded in results]
         for i, graded in enumerate(results):
-            entries = _wrong_entries(graded, number, path)
+            entries = _wrong_entries(graded, name, path)
             comparable = [j for j, value in enumerate(values) if value is not None and j != i]
             comparable = [j for j in comparable if entries is not None and values[j].shape == entries.shape]
             if entries is None or not comparable:
                 continue
-            allowed = tolerance(entries, graded.marks[number].exercise.digits).ravel() * (1 + 1e-6)
+            allowed = tolerance(entries, graded.marks[name].exercise.digits).ravel() * (1 + 1e-6)
             # A row per neighbour: the right values of this step by their numbers.
             written = entries.values.ravel()
             theirs = np.stack([values[j].ravel() for j in comparable])
@@ -305,24 +305,24 @@ def _flag_copied_answers(results: list[StudentMarks]) -> list[StudentMarks]:
             )
             for row in np.flatnonzero(matches.all(1) & differ.any(1)):
                 chance = chances[row][differ[row]].prod()
-                fits[i, number, comparable[row]].append((path, int(differ[row].sum()), float(chance)))
+                fits[i, name, comparable[row]].append((path, int(differ[row].sum()), float(chance)))
     flagged = list(results)
-    for (i, number, j), copied in fits.items():
+    for (i, name, j), copied in fits.items():
         count = sum(entries for _, entries, _ in copied)
         if len(results) * math.prod(chance for _, _, chance in copied) < P_MATCH_TO_FLAG:
             *all_but_last, last = (path for path, _, _ in copied)
             names = f"{', '.join(all_but_last)} and {last} fit" if all_but_last else f"{last} fits"
             flag = (
-                f"exercise {number}: {names} the numbers of {results[j].student} "
+                f"exercise {name}: {names} the numbers of {results[j].student} "
                 f"({count} entries that differ from their own)"
             )
             flagged[i] = replace(flagged[i], flags=(*flagged[i].flags, flag))
     return flagged
 
 
-def _wrong_entries(graded: StudentMarks, number: str, path: str) -> Entries | None:
+def _wrong_entries(graded: StudentMarks, name: str, path: str) -> Entries | None:
     """What a student wrote into a step that is wrong, where all of it is filled in."""
-    mark = graded.marks.get(number)
+    mark = graded.marks.get(name)
     step = next((step for step in mark.steps if step.path == path), None) if mark else None
     entries = mark.entries.get(path) if mark and step and step.state in ("wrong", "again") else None
     return entries if entries is not None and not entries.blank.any() else None
@@ -348,11 +348,11 @@ def apply_overrides(graded: StudentMarks, overrides: list[dict[str, Any]]) -> St
     """The marks of one student with those changed by hand, of a file that cannot be read as well."""
     marks = dict(graded.marks)
     for entry in overrides:
-        number = str(entry["exercise"])
-        if str(entry["student"]) != graded.student or number not in marks:
+        name = str(entry["exercise"])
+        if str(entry["student"]) != graded.student or name not in marks:
             continue
         points, reason = float(entry["points"]), str(entry.get("reason", "changed by hand"))
-        mark = marks[number]
+        mark = marks[name]
         share = points / mark.max_points if mark.max_points else 0.0
         new = {s.path: s.max_points * share for s in mark.steps}
         if "step" in entry:
@@ -361,5 +361,5 @@ def apply_overrides(graded: StudentMarks, overrides: list[dict[str, Any]]) -> St
             replace(s, points=new[s.path], remark=f"by hand: {reason}") if s.path in new else s
             for s in mark.steps
         ]
-        marks[number] = replace(mark, steps=tuple(steps))
+        marks[name] = replace(mark, steps=tuple(steps))
     return replace(graded, marks=marks)

@@ -66,9 +66,8 @@ def export(
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"--out {folder} exists and is not empty. Name a new folder.")
-    several = len(exercises) > 1
     parts = [
-        AssignmentPart(f"q{n}", name, exercise, f"q{n}_" if several else "", hint, sheets)
+        AssignmentPart(f"q{n}", name, exercise, f"q{n}_" if len(exercises) > 1 else "", hint, sheets)
         for n, (name, exercise) in enumerate(exercises.items(), 1)
     ]
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", title or folder.absolute().name).strip("-") or "exercise"
@@ -269,10 +268,9 @@ def gradescope_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
         archive["students.toml"] = "\n".join(["[students]", *emails]) + "\n"
         archive |= {f"keys/{who}.toml": key_text(sheet) for who, sheet in sheets.items()}
         return {"autograder.zip": _zip(archive), "README.md": read_text(GRADESCOPE / "README.md")}
-    questions = "\n".join(build_question(part.exercise).to_markdown() for part in parts)
     return {
         "autograder.zip": _zip(archive | {"key.toml": key_text(Sheet(slug, exercises))}),
-        "student/question.md": questions,
+        "student/question.md": "\n".join(build_question(part.exercise).to_markdown() for part in parts),
         "student/answer.toml": answer_sheet(exercises, origin=False),
         "student/answer.html": answer_page(exercises, origin=False, next_step="Next: submit answer.toml."),
     }

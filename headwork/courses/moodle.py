@@ -179,8 +179,7 @@ def _causes(exercise: Exercise) -> CausesByCell:
             with np.errstate(invalid="ignore"):
                 off = np.isfinite(wrong) & np.isfinite(right) & (np.abs(wrong - right) > unit)
             for cell in map(tuple, np.argwhere(off)):
-                at = step.shown_index(cell)
-                known = causes.setdefault((path, at), [])
+                known = causes.setdefault((path, step.shown_index(cell)), [])
                 new = all(abs(wrong[cell] - value) > unit for value, _ in known)
                 if new and len(known) < MAX_CAUSES:
                     known.append((float(wrong[cell]), mistake.sentence))
