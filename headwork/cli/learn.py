@@ -91,7 +91,7 @@ def _train_digits(folder: Path) -> Any:
 
 @command()
 def lab(
-    place: str = "",
+    page_name: str = "",
     save: Path | None = None,
     site: Path | None = None,
     host: str = "127.0.0.1",
@@ -106,7 +106,7 @@ def lab(
     """
     from headwork.lab import page
 
-    fragment = page.page_address(place)
+    fragment = page.page_address(page_name)
     if (save or site) and (port or host != "127.0.0.1"):
         raise InputError("--host and --port are for a lab that is served; --save and --site write files.")
     if save or site:

@@ -84,7 +84,7 @@ def sensitivity(
     query: str,
     key: str,
     value: str,
-    change: int,
+    moved_key: int,
     delta: str,
     betas: str = "0.1 0.5 1 2 5 10 50",
     plot: Path | None = None,
@@ -97,7 +97,7 @@ def sensitivity(
     from headwork.documents import save_figure
     from headwork.readings.sensitivity import sensitivity as measure
 
-    result = measure(query, key, value, moved_key=change, delta=delta, betas=betas)
+    result = measure(query, key, value, moved_key=moved_key, delta=delta, betas=betas)
     output.show(result.document(digits))
     if plot is not None:
         save_figure(result.figure(), plot)

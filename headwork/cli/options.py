@@ -51,7 +51,7 @@ def _type_and_default(words: Mapping[str, Any]) -> tuple[Any, Any]:
 def annotated(name: str, kind: Any, default: Any, words: Mapping[str, Any], *, argument: bool = False) -> Any:
     """The type with what typer is told; what is on by default can be switched off by --no-name."""
     if argument:
-        return Annotated[kind, Argument(help=words["help"])]
+        return Annotated[kind, Argument(help=words["help"], metavar=words.get("metavar"))]
     bounds = {bound: words[bound] for bound in ("min", "max") if bound in words}
     flag = words.get("flag", f"--{name.strip('_').replace('_', '-')}")
     flags = () if default is True else (flag,)
