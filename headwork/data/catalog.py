@@ -89,9 +89,9 @@ def _source(
 ) -> FileSource:
     """A source as catalog.toml has it, such as ``{ apt = "dataset-fashion-mnist", member = "{}.gz" }``."""
     ((kind, name),) = kind_and_name.items()
-    place = name if kind == "address" else member
-    places = {file: place.replace("{}", file) for file in files or all_files}
-    return FileSource(kind, name.rpartition("/")[0] if kind == "address" else name, places)  # type: ignore[arg-type]
+    path_in_package = name if kind == "address" else member
+    paths = {file: path_in_package.replace("{}", file) for file in files or all_files}
+    return FileSource(kind, name.rpartition("/")[0] if kind == "address" else name, paths)  # type: ignore[arg-type]
 
 
 def _entry(name: str, *, classes: Sequence[str] = (), variants: Sequence[Any] = (), **fields: Any) -> Entry:

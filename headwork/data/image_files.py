@@ -342,9 +342,9 @@ def _count_scans(file: BinaryIO, image: "Image") -> int:
     """How often a JPEG is drawn over; 0 of another image."""
     if image.format not in ("JPEG", "MPO"):
         return 0
-    place = file.tell()
+    offset = file.tell()
     file.seek(0)
     # The two bytes begin a scan; within one they do not occur.
     count = sum(piece.count(b"\xff\xda") for piece in iter(lambda: file.read(1 << 20), b""))
-    file.seek(place)
+    file.seek(offset)
     return count

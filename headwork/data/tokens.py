@@ -95,8 +95,7 @@ class Tokenizer:
         """All the texts as tokens; the labels of bare texts are 0."""
         split = texts if isinstance(texts, TextSplit) else TextSplit(texts, np.zeros(len(texts), np.int64))
         pieces = [np.zeros(0, np.int32), *(np.array(self._encoded(text), np.int32) for text in split.texts)]
-        lengths = [len(piece) for piece in pieces]
-        starts = np.cumsum(lengths, dtype=np.int64)
+        starts = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
         return EncodedTexts(np.concatenate(pieces), starts, split.labels, self.padding_id)
 
     def tokens(self, text: str) -> list[str]:
