@@ -82,14 +82,14 @@ def model_rows(
     def note(path: str, value: Any, /) -> Any:
         nonlocal current
         names = path.split("/")
-        ends = ["/".join(part) for i in range(len(names)) for part in (names[:i], names[i:])]
-        inside = [part for part in ends if part in rows]
+        prefixes_and_suffixes = ["/".join(part) for i in range(len(names)) for part in (names[:i], names[i:])]
+        matching_parts = [part for part in prefixes_and_suffixes if part in rows]
         if path == "scores":
-            inside = ["head" if "head" in rows else path]
-        part = current = max(inside, key=len) if inside else current or path
+            matching_parts = ["head" if "head" in rows else path]
+        part = current = max(matching_parts, key=len) if matching_parts else current or path
         row = counted_rows.get(part) or rows.get(part) or Row(name=part)
         counted = Row(name=part, **work.pop_counts())
-        if inside and "/" not in path.removeprefix(f"{part}/").removesuffix(f"/{part}"):
+        if matching_parts and "/" not in path.removeprefix(f"{part}/").removesuffix(f"/{part}"):
             axes = next(step.axes for step in steps if step.matches(path))
             row = replace(row, shape=value.shape, axes=axis_words(axes, value.shape))
         counted_rows[part] = sum_rows(part, [row, counted], shape=row.shape, axes=row.axes)
