@@ -27,7 +27,7 @@ from headwork.inspection.run_comparison import compare_curves
 from headwork.inspection.run_report import head_figure
 from headwork.training.preparation import prepare
 from headwork.training.progress import format_duration
-from headwork.training.run_folders import load_run
+from headwork.training.run_folders import load_run_config
 
 COMMANDS = {
     **{f"vision-10-{seed}": f"train vision --epochs 10 --set seed={seed}" for seed in range(3)},
@@ -60,7 +60,7 @@ def train_and_keep(name: str) -> int:
     for file in KEPT:
         shutil.copyfile(folder / file, kept / file)
     if name.startswith("vision"):
-        run = load_run(folder)
+        run = load_run_config(folder)
         picture = head_figure(run, folder, prepare(run, log=to_stderr).data)
         save_figure(picture, kept / "heads.png")
     return 0

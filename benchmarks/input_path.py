@@ -35,7 +35,7 @@ def measure(run: training.RunConfig, steps: int) -> tuple[float, float]:
     inputs, whole = [], []
     for number, chosen in enumerate(order):
         begun = time.perf_counter()
-        prepared.training.batch(chosen, seed=(run.seed, number))
+        prepared.training.batch(chosen, augmentation_seed=(run.seed, number))
         read = time.perf_counter()
         trainer.step(chosen, number)  # which takes its batch once more
         ended = time.perf_counter()

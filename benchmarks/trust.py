@@ -33,7 +33,7 @@ from headwork.inspection.model_on_input import ArrayModel, ModelOnInput, classif
 from headwork.inspection.module_on_input import module_on_input
 from headwork.inspection.relevance import insertion_and_deletion, relevance, trust
 from headwork.inspection.roles import role
-from headwork.training.run_folders import find_run, load_data_info, load_run, saved_model
+from headwork.training.run_folders import find_run, load_data_info, load_run_config, saved_model
 
 PAGE = RESULTS / "inspection.md"
 NOISE = 0.1  # of the spread (largest less smallest) of a head's scores
@@ -69,7 +69,7 @@ def scores_of(head: Any, generator: np.random.Generator) -> np.ndarray[Any, Any]
         W = generator.normal(size=(width, width))
         content = generator.normal(size=(INPUTS, n, width))
         return np.asarray(content @ W @ content.transpose(0, 2, 1) / math.sqrt(width))
-    width = head.W_v[0].shape[1] - head.positions.shape[1]
+    width = head.W_v[0].shape[1] - head.codes.shape[1]
     content = generator.normal(size=(INPUTS, head.tokens, width))
     pairs = [head.project(head.input(rows), 0)[:2] for rows in content]
     return np.stack([head.beta * (query.array @ key.array.T) for query, key in pairs])
@@ -113,7 +113,7 @@ class Planted(nn.Module):
         for heads in self.layers:
             total = torch.zeros_like(content)
             for built, factor in heads:
-                codes = torch.as_tensor(built.positions, dtype=content.dtype).expand(len(content), -1, -1)
+                codes = torch.as_tensor(built.codes, dtype=content.dtype).expand(len(content), -1, -1)
                 rows = torch.cat([content, codes], -1)
                 W_q, W_k, W_v, W_o = (
                     torch.as_tensor(W[0], dtype=content.dtype)
@@ -183,7 +183,7 @@ def row(name: str, values: np.ndarray[Any, Any]) -> str:
 def trained_rows(name: str, count: int, fill: str) -> list[str]:
     """Deletion and insertion on the first test images, hidden patches being grey or black."""
     path = find_run(name)
-    run, info, model = load_run(path), load_data_info(path), ArrayModel(saved_model(path))
+    run, info, model = load_run_config(path), load_data_info(path), ArrayModel(saved_model(path))
     images = load_images(name, seed=run.seed, validation=run.validation, log=lambda _: None).test.images[
         :count
     ]

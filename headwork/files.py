@@ -183,8 +183,7 @@ def toml_text(value: Any) -> str:
     >>> toml_text("🙂"), toml_text(1.5)
     ('"🙂"', '1.5')
     """
-    text = json.dumps(value, ensure_ascii=False)
-    return _UNSEEN.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
+    return _UNSEEN.sub(lambda sign: f"\\u{ord(sign[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def parse_json(text: str | bytes, where: str | Path, *, max_bytes: int = MAX_JSON) -> Any:

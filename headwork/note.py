@@ -79,8 +79,7 @@ class Step:
     when: str = ""
 
     def matches(self, path: str) -> bool:
-        pattern = re.escape(self.name).replace(r"\*", r"\d+")
-        return re.fullmatch(pattern, path) is not None
+        return re.fullmatch(re.escape(self.name).replace(r"\*", r"\d+"), path) is not None
 
 
 @dataclass(frozen=True)

@@ -291,7 +291,7 @@ def readers() -> dict[str, tuple[Callable[[int], dict[str, bytes]], Callable[[Pa
         return measurements.load(folder, one, lambda line: None)
 
     run_readers: dict[str, Callable[[Path], Any]] = {
-        "config.json": training.load_run,
+        "config.json": training.load_run_config,
         "data.json": training.load_data_info,
         "metrics.jsonl": training.load_metrics,
         "result.json": training.Result.read,

@@ -127,7 +127,7 @@ class HeadBuilder(HeadSearch):
             refusals.append(NotFound(f"heads of that width, which miss by {nearest.bound:.3g} at best"))
         if too_small := [each for each in refusals if isinstance(each, certificate.ToleranceTooSmall)]:
             raise too_small[0]
-        advice = "" if self.positions == "one-hot" else ", or use one-hot positions"
+        advice = "" if self.position_kind == "one-hot" else ", or use one-hot positions"
         searched = "; ".join(dict.fromkeys(map(str, refusals)))
         raise NotFound(
             f"no proof that none exist. Searched: {searched}. "
@@ -201,7 +201,7 @@ class HeadBuilder(HeadSearch):
             W_k=[np.pad(key, ((0, rows - len(key)), (0, 0))) for (_, key), _, _ in matrices],
             W_v=[value for _, value, _ in matrices],
             W_o=[factor * np.eye(width) for _, _, factor in matrices],
-            positions=self.codes,
+            codes=self.codes,
             beta=beta,
             beta_exact=exact,
             beta_why=why,
@@ -212,7 +212,7 @@ class HeadBuilder(HeadSearch):
             worst_content=certificate.worst_content(proved, self.norm, self.width),
             matrix=self.matrix,
             queries=self.target.queries,
-            rotary=self.positions == "rotary",
+            rotary=self.position_kind == "rotary",
             remarks=tuple(self._remarks(heads, readers)),
         )
 
@@ -225,7 +225,7 @@ class HeadBuilder(HeadSearch):
         beta_scores, fixed_scores, head = heads[0].beta_scores, heads[0].fixed_scores, heads[0].head
         if not beta_scores.any():
             return "", text_of("beta/flat")
-        if self.positions != "one-hot" or self.tolerance is None or fixed_scores.any() or heads[0].remark:
+        if self.position_kind != "one-hot" or self.tolerance is None or fixed_scores.any() or heads[0].remark:
             return "", text_of("beta/falls")
         numbers = (self.norm, abs(head.coefficient), self.tolerance)
         norm, coefficient, tolerance = (Fraction(str(number)) for number in numbers)
@@ -240,13 +240,13 @@ class HeadBuilder(HeadSearch):
         width = self.target.head_width
         if heads[0].remark:
             yield heads[0].remark
-        elif width is not None and self.positions == "one-hot":
+        elif width is not None and self.position_kind == "one-hot":
             zeros = " and the zeros" if np.any(self.matrix == 0) else ""
             yield text_of("remarks/rank", rank=self.rank(), width=width, zeros=zeros)
         if np.any(self.matrix == 0) and position_codes.target_scores(heads[0].head)[0].any():
             default = f", here to {TOLERANCE:g}, the default" if self.tolerance is None else ""
             yield text_of("remarks/zeros", default=default)
-        if self.positions == "rotary":
+        if self.position_kind == "rotary":
             yield text_of("remarks/rotary")
         if readers:
             yield text_of("remarks/readers", last=len(heads) - 1)

@@ -24,7 +24,7 @@ CERTIFICATE = (
 
 @dataclass(frozen=True, eq=False)
 class Construction(Renderable):
-    """Heads to order. Row i of the input is ``[content | positions]``; matrices apply as W x, one per head.
+    """Heads to order. Row i of the input is ``[content | codes]``; matrices apply as W x, one per head.
 
     Where ``possible`` is false, ``reason`` proves it; where it is None, none were found, and ``reason`` says
     what was searched. There are no matrices then.
@@ -37,7 +37,7 @@ class Construction(Renderable):
     W_k: list[Array] = field(default_factory=list)
     W_v: list[Array] = field(default_factory=list)
     W_o: list[Array] = field(default_factory=list)
-    positions: Array = field(default_factory=partial(np.zeros, (0, 0)))
+    codes: Array = field(default_factory=partial(np.zeros, (0, 0)))
     beta: float = 0.0
     beta_exact: str = ""
     beta_why: str = ""
@@ -57,6 +57,7 @@ class Construction(Renderable):
     perturbation: Perturbation | None = None
     remarks: tuple[str, ...] = ()
     reason: str = ""
+    positions = property(lambda self: self.codes)  # the former name
 
     @property
     def heads(self) -> int:
@@ -71,13 +72,13 @@ class Construction(Renderable):
     # --- using it -------------------------------------------------------------------------------
 
     def input(self, content: Any) -> Array:
-        """Content rows followed by the positions; leading axes are a batch."""
+        """Content rows followed by the codes of their positions; leading axes are a batch."""
         rows = np.asarray(content, float)
-        expected = (self.tokens, self.W_v[0].shape[1] - self.positions.shape[1])
+        expected = (self.tokens, self.W_v[0].shape[1] - self.codes.shape[1])
         if rows.shape[-2:] != expected:
             shape = " x ".join(map(str, rows.shape))
             raise InputError(f"content is {shape}. Expected {expected[0]} rows of width {expected[1]}.")
-        codes = np.broadcast_to(self.positions, (*rows.shape[:-1], self.positions.shape[1]))
+        codes = np.broadcast_to(self.codes, (*rows.shape[:-1], self.codes.shape[1]))
         return np.concatenate([rows, codes], axis=-1)
 
     def stacked(self, width: int | None = None, beta: float | None = None) -> dict[str, Array]:
@@ -163,7 +164,7 @@ class Construction(Renderable):
             "target": self.target,
             "tokens": self.tokens,
             **{name: [W.tolist() for W in getattr(self, name)] for name in MATRICES},
-            "positions": self.positions.tolist(),
+            "positions": self.codes.tolist(),
             "rotary": {"base": BASE} if self.rotary else None,
             **{name: getattr(self, name) for name in CERTIFICATE},
             "worst_input": self.worst_content.tolist(),
@@ -198,7 +199,7 @@ class Construction(Renderable):
     def _setting(self) -> str:
         if self.relative:
             return str(text_of("setting/relative"))
-        width = self.positions.shape[1]
+        width = self.codes.shape[1]
         codes = f"position codes of width {width}" if width else "no positions"
         codes = "a constant 1, with rotary positions" if self.rotary else codes
         sizes = {"tokens": self.tokens, "width": self.worst_content.shape[1], "norm": self.norm}

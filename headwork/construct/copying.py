@@ -58,7 +58,7 @@ def copy(*, tolerance: float, tokens: Any = None) -> Construction:
     while error_at(norm) > tolerance:
         norm = math.nextafter(norm, math.inf)
     arrays: dict[str, Any] = {name: [np.eye(width)] for name in MATRICES}
-    arrays |= {"positions": np.zeros((n, 0)), "worst_content": norm * rows, "matrix": np.eye(n)}
+    arrays |= {"codes": np.zeros((n, 0)), "worst_content": norm * rows, "matrix": np.eye(n)}
     numbers: dict[str, Any] = {"norm": norm, "norm_exact": norm_exact, "tolerance": tolerance}
     numbers |= {"bound": error_at(norm), "rounding": rounding, "relative": True}
     beta: dict[str, Any] = {"beta": 1.0, "beta_exact": "1", "beta_why": text_of("beta/copy")}

@@ -102,7 +102,7 @@ def fit(features: Array, target: Array, tolerance: float) -> Array | None:
 
 
 def sum_of_random_heads(features: Array, matrix: Array) -> list[tuple[float, Array, Indices]]:
-    """Heads (factor, theta, picks) that add up to the matrix; empty where none are found."""
+    """Heads (factor, theta, target_keys) that add up to the matrix; empty where none are found."""
     if matrix.size > MAX_MIXTURE_ENTRIES:
         return []
     thetas = np.random.default_rng(0).normal(size=(RANDOM_HEADS, features.shape[-1]))

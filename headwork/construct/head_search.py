@@ -46,16 +46,16 @@ class HeadSearch:
     """What is asked of heads over some positions."""
 
     target: Target
-    positions: str
+    position_kind: str
     norm: float
     width: int
     code_width: int
     tolerance: float | None
 
     def __post_init__(self) -> None:
-        self.codes = position_codes.position_codes(self.positions, self.target, self.code_width)
-        if self.target.head_width is not None and self.positions not in ("one-hot", "none"):
-            raise InputError(f"matrix: built over one-hot positions only, not {self.positions}.")
+        self.codes = position_codes.position_codes(self.position_kind, self.target, self.code_width)
+        if self.target.head_width is not None and self.position_kind not in ("one-hot", "none"):
+            raise InputError(f"matrix: built over one-hot positions only, not {self.position_kind}.")
         self.matrix = self.target.matrix
         self.max_error = TOLERANCE if self.tolerance is None else self.tolerance
         self.basis = cache(self._basis)
@@ -63,18 +63,18 @@ class HeadSearch:
     def strategies(self) -> Iterator[Callable[[], list[ScoredHead]]]:
         """Functions that find heads which give the target, the simplest first."""
         heads, merged = self.target.heads, merge_by_sign(self.target.heads)
-        if self.positions == "none":
+        if self.position_kind == "none":
             mean = np.full(self.matrix.shape, 1.0 / self.target.tokens)
             heads = merged = (Head(float(self.matrix.sum(axis=1).mean()), mean),)
         elif self.too_narrow():
             yield from self._narrow_searches()
             return
         head_sets = [heads, merged] if len(merged) < len(heads) else [heads]
-        if self.target.prefers_merged and self.positions == "one-hot":
+        if self.target.prefers_merged and self.position_kind == "one-hot":
             head_sets.reverse()
         yield from (partial(self._find_heads, one) for one in head_sets)
-        if self.positions not in ("one-hot", "none"):
-            if self.positions == "grid":
+        if self.position_kind not in ("one-hot", "none"):
+            if self.position_kind == "grid":
                 yield lambda: self._find_heads(
                     [part for head in heads for part in self._split_grid_rows(head)]
                 )
@@ -90,7 +90,7 @@ class HeadSearch:
         query, key = rows @ W_q.T, self.codes @ W_k.T
         query_size, key_size = np.abs(rows) @ np.abs(W_q).T, np.abs(self.codes) @ np.abs(W_k).T
         rotation_terms = 0
-        if self.positions == "rotary":
+        if self.position_kind == "rotary":
             query, key = position_codes.rotate(query, self.target.queries), position_codes.rotate(key, ())
             # A rotation mixes the two of a pair, and its angle, up to n radians, is itself rounded.
             query_size, key_size = pair_sums(query_size), pair_sums(key_size)
@@ -105,7 +105,7 @@ class HeadSearch:
 
         ``scale`` is by how much an error of the weights changes the output.
         """
-        if self.positions == "one-hot":  # every score is possible
+        if self.position_kind == "one-hot":  # every score is possible
             S, F = position_codes.target_scores(head)
             projections_at = partial(position_codes.one_hot_projections, self.target, S, F)
             return ScoredHead(head, S, F, np.abs(S), 28 * UNIT_ROUNDOFF, projections_at)
@@ -122,10 +122,10 @@ class HeadSearch:
                     return scored
                 imprecise.append((rounding / margin, len(imprecise), scored))
         if not imprecise:
-            width = self.code_width if self.positions == "rotary" else self.codes.shape[1]
+            width = self.code_width if self.position_kind == "rotary" else self.codes.shape[1]
             raise NotFound(
                 "a head for each tap or sign, by Newton's method on a convex loss: "
-                f"no scores over {self.positions} positions of width {width} give its weights"
+                f"no scores over {self.position_kind} positions of width {width} give its weights"
             )
         return min(imprecise)[2]
 
@@ -140,13 +140,13 @@ class HeadSearch:
 
     def _basis(self, cutoff: float) -> fitting.Basis | None:
         rows = self.target.query_positions
-        if self.positions == "rotary":
+        if self.position_kind == "rotary":
             return fitting.rotary_score_basis(rows, self.target.tokens, self.code_width, cutoff)
         return fitting.code_score_basis(self.codes[rows], self.codes, cutoff)
 
     def _candidates(self, head: Head, accuracy: float) -> Iterator[tuple[tuple[Array, Array], bool]]:
         """Projections, and whether beta sharpens them: closed forms first, then what a search finds."""
-        closed = closed_form_projections(self.positions, self.codes, self.target, head, self.code_width)
+        closed = closed_form_projections(self.position_kind, self.codes, self.target, head, self.code_width)
         yield from ((pair, True) for pair in closed)
         target_keys = head.target_keys
         for cutoff in fitting.CUTOFFS:
@@ -258,7 +258,7 @@ class HeadSearch:
             )
         raise NotFound(
             "heads that read their query's content, for zero padding: no two keys whose weights "
-            f"the {self.positions} positions keep equal at the ends and nowhere else"
+            f"the {self.position_kind} positions keep equal at the ends and nowhere else"
         )
 
 
@@ -292,14 +292,14 @@ def as_softmax_weights(target: Target, tolerance: float | None, norm: float) -> 
 
 def check_possible(search: HeadSearch, max_heads: int | None) -> None:
     """Raise the first proof that applies to this target over these positions."""
-    M, count, positions = search.matrix, search.target.tokens, search.positions
+    M, count, position_kind = search.matrix, search.target.tokens, search.position_kind
     allowed = search.max_error / search.norm
     queries = search.target.query_positions
     sums, is_own = M.sum(axis=1), np.eye(count, dtype=bool)[queries]
     largest, smallest = (np.where(is_own, side, M) for side in (-np.inf, np.inf))
     spread = largest.max(axis=1) - smallest.min(axis=1) if count > 2 else 0.0 * sums
     low, high = int(np.argmin(sums)), int(np.argmax(sums))
-    if positions == "none" and max(spread.max(), np.ptp(sums) / 2) > allowed:
+    if position_kind == "none" and max(spread.max(), np.ptp(sums) / 2) > allowed:
         raise Impossible(
             "no positions: attention without positions commutes with every permutation: "
             "permute the tokens, and the outputs are permuted alike. This target tells positions apart, "
@@ -308,7 +308,7 @@ def check_possible(search: HeadSearch, max_heads: int | None) -> None:
     other_sums, share = np.where(is_own, 0.0, M).sum(axis=1), max(count - 1, 1) / count
     least = max(sums.max() - allowed, (other_sums.max() - allowed) / share)
     if (
-        positions == "none"
+        position_kind == "none"
         and count > 1
         and least > min(sums.min() + allowed, (other_sums.min() + allowed) / share)
     ):
@@ -317,7 +317,7 @@ def check_possible(search: HeadSearch, max_heads: int | None) -> None:
             "mean of the values, with the factors that they also give to tokens that are all alike; "
             "this target asks for something else. Give the tokens positions."
         )
-    if positions == "rotary" and np.ptp(sums) > 2 * allowed:
+    if position_kind == "rotary" and np.ptp(sums) > 2 * allowed:
         raise Impossible(
             "rotary positions turn queries and keys, not values: give every token the same content, "
             "and each head returns the same row for every query. "
@@ -325,7 +325,7 @@ def check_possible(search: HeadSearch, max_heads: int | None) -> None:
             "Use positions that values can read (one-hot, sinusoidal, grid), or other ends."
         )
     both = (largest.max(axis=1) > allowed) & (smallest.min(axis=1) < -allowed)
-    if max_heads == 1 and search.width >= (3 if positions == "rotary" else 2) and both.any():
+    if max_heads == 1 and search.width >= (3 if position_kind == "rotary" else 2) and both.any():
         raise Impossible(
             f"negative weights in one head: output {queries[np.argmax(both)]} adds one token and subtracts "
             "another. Softmax weights are positive, and W_o scales all of a head alike. (Nor can its scores "

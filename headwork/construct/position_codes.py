@@ -38,20 +38,20 @@ BASE = 10000
 CUTOFFS = (1e-3, 1e-6, 1e-9, 1e-12)  # directions of the codes that are weaker than this share are left out
 
 
-def position_codes(positions: str, target: Target, width: int) -> Array:
+def position_codes(position_kind: str, target: Target, width: int) -> Array:
     """One row per token."""
-    check_known("positions", positions, POSITIONS)
-    if positions == "one-hot":
+    check_known("positions", position_kind, POSITIONS)
+    if position_kind == "one-hot":
         return np.eye(target.tokens)
-    if positions == "grid":
+    if position_kind == "grid":
         if target.grid is None:
             raise InputError("positions grid: how many rows and columns? Give grid (--grid 3x4).")
         rows, columns = target.grid
         return np.hstack([np.repeat(np.eye(rows), columns, axis=0), np.tile(np.eye(columns), (rows, 1))])
-    if positions == "sinusoidal":
+    if position_kind == "sinusoidal":
         indices = HandTensor(np.arange(float(target.tokens)))
         return np.asarray(sinusoidal_positions(indices, width=width, base=BASE).array)
-    return np.ones((target.tokens, 1 if positions == "rotary" else 0))
+    return np.ones((target.tokens, 1 if position_kind == "rotary" else 0))
 
 
 def target_scores(head: Head) -> tuple[Array, Array]:
@@ -98,17 +98,17 @@ def numerical_rank(values: Array) -> int:
 
 
 def closed_form_projections(
-    positions: str, codes: Array, target: Target, head: Head, width: int
+    position_kind: str, codes: Array, target: Target, head: Head, width: int
 ) -> Iterator[tuple[Array, Array]]:
     """W_q and W_k over codes that are not one-hot in closed form, the simplest first.
 
     Rotary ones are a fixed query and a fixed key, columns that multiply the constant 1.
     """
-    target_keys, rotary = head.target_keys, positions == "rotary"
+    target_keys, rotary = head.target_keys, position_kind == "rotary"
     if not any(part.any() for part in target_scores(head)):
         zero = np.zeros((1 + rotary, codes.shape[1]))
         yield zero, zero
-    elif positions == "grid" and target_keys is not None:
+    elif position_kind == "grid" and target_keys is not None:
         yield from _grid_projections(target, target_keys)
     elif head.offset is not None:
         for mask in _pair_masks(width, target.tokens, head.offset):
@@ -118,7 +118,7 @@ def closed_form_projections(
                 yield rotated.T @ np.tile([[1.0], [0.0]], (width // 2, 1)), key
             else:
                 yield rotated, np.eye(width)
-    if positions == "sinusoidal" and target_keys is not None:
+    if position_kind == "sinusoidal" and target_keys is not None:
         for cutoff in CUTOFFS:
             yield (
                 (np.linalg.pinv(codes[target.query_positions], rcond=cutoff) @ codes[target_keys]).T,

@@ -44,8 +44,8 @@ class TensorNode:
     after_product: bool = False
     data_product: bool = False
     softmax: Any = None  # the softmax that this is, or follows from element by element
-    sum_of: Any = None  # the exponentials whose sum this is
-    unnormalised: Any = None  # a product with exponentials that are not divided by their sum yet
+    exponential_sum: "ExponentialSum | None" = None  # where this is one
+    unnormalised_product: "UnnormalisedProduct | None" = None  # where this is one, or follows from it
     operands: tuple[Any, ...] = ()
     _axes: Axes | None = None
 
@@ -71,6 +71,21 @@ class TensorNode:
                 node._axes = _checked(AXES.get(node.op, _elementwise)(node), node.shape)
                 stack.pop()
         return self._axes
+
+
+class ExponentialSum(NamedTuple):
+    """The exponentials that were summed, and the origins of the axes that were summed over."""
+
+    softmax: Any  # PendingSoftmax
+    axis: set[int]
+
+
+class UnnormalisedProduct(NamedTuple):
+    """A product with exponentials that are not divided by their sum yet."""
+
+    softmax: Any  # PendingSoftmax
+    operand: TensorNode
+    exponentials: Any  # the tensor of the operand
 
 
 def new_axes(shape: Iterable[int], kind: str) -> Axes:

@@ -21,9 +21,9 @@ from headwork.errors import InputError, check_all_known
 from headwork.inspection import figures
 from headwork.inspection.predictions import image_probabilities, text_probabilities
 from headwork.inspection.run_report import write_report
+from headwork.training import run_folders
 from headwork.training.progress import quiet
 from headwork.training.recipes import TextRunConfig, changed, text, vision
-from headwork.training.run_folders import IN_MEMORY, Result, load_data, load_data_info, load_model, load_run
 from headwork.training.runs import train
 
 CHUNK_SIZE = 256
@@ -72,17 +72,18 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parts: Any = {"seed": self.seed, "validation": 0.1, "test": lambda: data.validation}
         if len(X) > 0 and isinstance(X[0], str):
             data = Texts.from_training("texts", named, TextSplit([str(item) for item in X], labels), **parts)
-            run: Any = changed(text(IN_MEMORY, self.model), settings)
+            run: Any = changed(text(run_folders.IN_MEMORY, self.model), settings)
         else:
             data = Images.from_training("images", named, ImageSplit(_as_images(X), labels), **parts)
-            run = changed(vision(IN_MEMORY, self.model), settings)
+            run = changed(vision(run_folders.IN_MEMORY, self.model), settings)
         log = to_stderr if self.verbose else quiet
         with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
             folder = Path(self.folder or Path(temporary) / "run")
-            self.result_: Result = train(run, folder, log=log, data=data)
+            self.result_: run_folders.Result = train(run, folder, log=log, data=data)
             if self.folder:
                 write_report(self.result_, log=log)
-            self.run_, self.info_, self.model_ = load_run(folder), load_data_info(folder), load_model(folder)
+            self.run_, self.info_ = run_folders.load_run_config(folder), run_folders.load_data_info(folder)
+            self.model_ = run_folders.load_model(folder)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -126,10 +127,10 @@ def _number_labels(y: Sequence[Any], count: int) -> tuple[NDArray[np.int64], lis
 COUNT = 12  # images with their predictions
 
 
-def train_digits(out_folder: str | Path, *, log: Log = to_stderr) -> tuple[Result, FigureBlock]:
+def train_digits(out_folder: str | Path, *, log: Log = to_stderr) -> tuple[run_folders.Result, FigureBlock]:
     """Train on the digits into ``out_folder``/digits, write its report, and draw predictions."""
     run = vision("digits")
-    data: Any = load_data(run, log=log)
+    data: Any = run_folders.load_data(run, log=log)
     folder = Path(out_folder) / "digits"
     result = train(run, folder, log=log, data=data)
     log("writing its report ...")
@@ -140,8 +141,8 @@ def train_digits(out_folder: str | Path, *, log: Log = to_stderr) -> tuple[Resul
 def predictions_figure(folder: Path, data: Images) -> FigureBlock:
     """The first test images with their predictions, and a caption."""
     images, labels = data.test.images[:COUNT], data.test.labels[:COUNT]
-    info = load_data_info(folder)
-    probabilities = image_probabilities(load_model(folder), images, info)
+    info = run_folders.load_data_info(folder)
+    probabilities = image_probabilities(run_folders.load_model(folder), images, info)
     predicted = probabilities.argmax(-1)
     captions = []
     for row, label, choice in zip(probabilities, labels, predicted, strict=True):

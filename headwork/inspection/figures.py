@@ -103,7 +103,7 @@ def confusion_figure(counts: Sequence[Sequence[int]], classes: Sequence[str]) ->
             if count:
                 axes.text(j, i, f"{count}", ha="center", va="center", fontsize=7)
     shown = range(0, len(classes), -(-len(classes) // MAX_NAMES))
-    names = [plot_label(classes[place], 14) for place in shown]
+    names = [plot_label(classes[index], 14) for index in shown]
     axes.set(xlabel="predicted", ylabel="true", xticks=shown, yticks=shown)
     axes.set_xticklabels(names, rotation=45, ha="right", fontsize=8)
     axes.set_yticklabels(names, fontsize=8)

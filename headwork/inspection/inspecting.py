@@ -46,16 +46,18 @@ class Inspection(Renderable):
         return trust(self.on_input, self.relevance)
 
     @property
-    def layers(self) -> list[AttentionMap]:
+    def attention_maps(self) -> list[AttentionMap]:
         """The weights, and gradients, of each attention on this input."""
         return self.on_input.attention_maps
+
+    layers = attention_maps  # its former name
 
     @cached_property
     def roles(self) -> dict[tuple[int, int], HeadRole]:
         """The role of each head (layer, head)."""
         roles: dict[tuple[int, int], HeadRole] = {}
-        for number, layer in enumerate(self.layers):
-            weights = [layer.weights, *self.on_input.other_weights.get(layer.path, ())]
+        for number, layer in enumerate(self.attention_maps):
+            weights = [layer.weights, *self.on_input.attention_on_other_inputs.get(layer.path, ())]
             grid = self.on_input.grid if layer.weights.shape[-1] == len(self.on_input.labels) else None
             by_head = np.stack(weights, 1)
             roles |= {(number, head): role(one, grid=grid) for head, one in enumerate(by_head)}
@@ -99,16 +101,17 @@ class Inspection(Renderable):
     def attention_view(self) -> AttentionView | None:
         """The layers between the tokens of the input, within what a page may hold."""
         count = len(self.on_input.labels)
-        square = [i for i, layer in enumerate(self.layers) if layer.weights.shape[-2:] == (count, count)]
+        maps = self.attention_maps
+        square = [i for i, layer in enumerate(maps) if layer.weights.shape[-2:] == (count, count)]
         best = list(dict.fromkeys(layer for layer, _ in self.heads if layer in square))
         if not best:
             return None
-        sizes = np.cumsum([self.layers[i].weights.size for i in best])
+        sizes = np.cumsum([maps[i].weights.size for i in best])
         kept = sorted(i for i, size in zip(best, sizes, strict=True) if i == best[0] or size <= MAX_WEIGHTS)
         layer, head = next(head for head in self.heads if head[0] in kept)
         start = kept.index(layer), head, self.on_input.output_token_index
         remarks = {(kept.index(i), j): self.head_remark(i, j) for i, j in self.heads if i in kept}
-        layers = tuple((self.layers[i].name, self.layers[i].weights) for i in kept)
+        layers = tuple((maps[i].name, maps[i].weights) for i in kept)
         return AttentionView(self.tokens(), layers, start, remarks)
 
     def share_text(self, layer: int, head: int) -> str:
@@ -125,10 +128,10 @@ class Inspection(Renderable):
     def head_table(self, heads: Sequence[tuple[int, int]]) -> Table:
         rows: list[tuple[Any, ...]] = []
         for i, j in heads:
-            head_role, weights = self.roles[i, j], self.layers[i].weights[j]
+            head_role, weights = self.roles[i, j], self.attention_maps[i].weights[j]
             entropy = -(weights * np.log(np.maximum(weights, 1e-30))).sum(-1).mean()
             effect = f"{self.on_input.score_lost_per_head[i][j]:+.3f}"
-            name = f"{self.layers[i].name}, head {j}".replace(" ", "\u00a0")
+            name = f"{self.attention_maps[i].name}, head {j}".replace(" ", "\u00a0")
             distance, keys = f"{head_role.distance:.1f}", f"{np.exp(entropy):.1f}"
             rows.append((name, effect, head_role.text, self.share_text(i, j), distance, keys))
         effect = "score lost without it" if self.on_input.ablate_each_head else "weights x gradient"
@@ -152,8 +155,8 @@ class Inspection(Renderable):
         parts.append(self.how_tested())
         if view is not None:
             parts += [Heading("Where the heads attend"), view]
-            if len(view.layers) < len(self.layers):
-                parts.append(f"Shown are {len(view.layers)} of {len(self.layers)} attentions.")
+            if len(view.layers) < len(self.attention_maps):
+                parts.append(f"Shown are {len(view.layers)} of {len(self.attention_maps)} attentions.")
         if self.heads:
             parts += [
                 Heading("The heads, the most telling first"),
@@ -179,7 +182,7 @@ class Inspection(Renderable):
         return TokenHeatmaps(Tokens(tokens.labels, tokens.grid), maps)
 
     def as_data(self) -> dict[str, Any]:
-        on_input = self.on_input
+        on_input, maps = self.on_input, self.attention_maps
         classes, numbers = on_input.classes, on_input.probabilities
         named = zip(classes, numbers.tolist(), strict=True) if classes else ()
         return {
@@ -193,11 +196,11 @@ class Inspection(Renderable):
             "relevance": {method: values.tolist() for method, values in self.relevance.items()},
             "trust": {method: one.as_data() for method, one in self.trust.items()},
             "heads": [
-                {"layer": self.layers[i].name, "head": j, "effect": float(on_input.score_lost_per_head[i][j])}
+                {"layer": maps[i].name, "head": j, "effect": float(on_input.score_lost_per_head[i][j])}
                 | vars(self.roles[i, j])
                 for i, j in self.heads
             ],
-            "weights": {one.name: np.round(one.weights.astype(float), 5).tolist() for one in self.layers},
+            "weights": {one.name: np.round(one.weights.astype(float), 5).tolist() for one in maps},
             "remarks": list(on_input.remarks),
         }
 
@@ -230,13 +233,13 @@ def inspect_test_images(result: Result, data: Images | Texts | None) -> list[Any
     right = (predicted == labels).nonzero()[0][:3].tolist()
     chosen = [*right, *(mistake["place"] for mistake in result.record["mistakes"][:3])]
     parts: list[Any] = [Heading("Where it looked")] if chosen else []
-    for place in chosen:
-        shown = Inspection(source.on_image(data.test.images[place]))
+    for index in chosen:
+        shown = Inspection(source.on_image(data.test.images[index]))
         confidence, name = float(shown.on_input.probabilities.max()), shown.on_input.explained_name
-        true = source.classes[data.test.labels[place]]
+        true = source.classes[data.test.labels[index]]
         words = f"{name}, {confidence:.0%}" + ("" if true == name else f"; true: {true}")
-        inner = Document(f"Test image {place}: {words}", tuple(shown.explanation()))
-        parts.append(Code(f"headwork.inspect(folder, index={place})", (inner,)))
+        inner = Document(f"Test image {index}: {words}", tuple(shown.explanation()))
+        parts.append(Code(f"headwork.inspect(folder, index={index})", (inner,)))
     return [*parts, shown.how_tested()] if chosen else []
 
 

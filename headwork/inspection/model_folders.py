@@ -121,7 +121,7 @@ def open_model(folder: str | Path, *, on_torch: bool | None = None) -> ModelSour
     if not path.is_dir():
         raise InputError(f"{path}: no such folder. Give that of a run or of a model.")
     if (path / run_folders.DATA).exists():
-        run, info = run_folders.load_run(path), run_folders.load_data_info(path)
+        run, info = run_folders.load_run_config(path), run_folders.load_data_info(path)
         model = ArrayModel(run_folders.saved_model(path), on_torch=on_torch)
         return ModelSource(path, model, None, info.classes, info.mean, info.std, run, info.digest)
     with_torch = on_torch is not False and find_spec("torch") and find_spec("transformers")
@@ -175,19 +175,19 @@ def _test_example(source: ModelSource, index: int) -> ModelOnInput:
         raise InputError(f"{path}: a model without a test set, so no --index. Give --image or --text.")
     split: Any = run_folders.example_images(path) if (path / run_folders.IMAGES_FOLDER).exists() else None
     if split is not None and index in split.indices:
-        place = split.indices.index(index)
+        row = split.indices.index(index)
     else:
         data = run_folders.load_data(run)
         _check_index(source, data, index)
-        split, place = data.test, index
-    true_class = source.classes[int(split.labels[place])]
+        split, row = data.test, index
+    true_class = source.classes[int(split.labels[row])]
     if source.input_kind == "texts":
-        return replace(source_on_text(source, str(split.texts[place])), true_class=true_class)
-    on_image = source.on_image(split.images[place])
-    others = [n for n in range(len(split.images)) if n != place][: min(OTHER_IMAGES, on_image.inputs_at_once)]
+        return replace(source_on_text(source, str(split.texts[row])), true_class=true_class)
+    on_image = replace(source.on_image(split.images[row]), true_class=true_class)
+    others = [n for n in range(len(split.images)) if n != row][: min(OTHER_IMAGES, on_image.inputs_at_once)]
     inputs = {"images": normalise(split.images[others], source.mean, source.std)}
     weights = source.array_model.attention_weights(inputs)
-    return replace(on_image, other_weights=weights, other_input_count=len(others), true_class=true_class)
+    return replace(on_image, attention_on_other_inputs=weights, other_input_count=len(others))
 
 
 def _check_index(source: ModelSource, data: Any, index: int) -> None:
@@ -229,8 +229,7 @@ def _module_on_text(source: ModelSource, text: str) -> ModelOnInput:
     file = path / TOKENIZER
     content = read_bytes(file, max_bytes=MAX_TOKENIZER_BYTES) if file.is_file() else None
     tokenizer = None if content is None else read_tokenizer_json(content, file)
-    max_tokens = getattr(config, "max_position_embeddings", None) or 512
-    ids = _encode(path, tokenizer, text, max_tokens)
+    ids = _encode(path, tokenizer, text, getattr(config, "max_position_embeddings", None) or 512)
     assert tokenizer is not None
     special = [i for i, number in enumerate(ids) if tokenizer.token_names[number] in SPECIAL_TOKENS]
     numbers = range(config.vocab_size if type(source.module).__name__.endswith(LANGUAGE_MODELS) else 0)

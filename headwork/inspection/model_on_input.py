@@ -72,7 +72,7 @@ class ModelOnInput:
     target: int | None = None  # the class to explain; None for the most probable one
     position_similarity: Array | None = None  # how alike learned positions are (token, token)
     inputs: Mapping[str, Array] | None = None  # what the model takes, where it is one of ours
-    other_weights: Mapping[str, Array] = field(default_factory=dict)  # on further inputs, by path
+    attention_on_other_inputs: Mapping[str, Array] = field(default_factory=dict)  # by path
     other_input_count: int = 0  # how many those are
     true_class: str = ""  # where it is known
     inputs_at_once: int = CHUNK

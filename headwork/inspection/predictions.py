@@ -28,7 +28,7 @@ def predict(
     A model of the package has images of its own, whose true labels are known.
     """
     path = run_folders.check_run_folder(run_folders.find_run(folder))
-    run, info = run_folders.load_run(path), run_folders.load_data_info(path)
+    run, info = run_folders.load_run_config(path), run_folders.load_data_info(path)
     if isinstance(run, TextRunConfig) and images:
         raise InputError(f"{path} was trained on texts: give --text, not --image.")
     if not isinstance(run, TextRunConfig) and texts:
@@ -69,8 +69,7 @@ def with_former_names(
     columns: Sequence[str], former: Sequence[str], rows: Sequence[Sequence[Any]]
 ) -> list[dict[str, Any]]:
     """Rows for the JSON, under the names of today and of before."""
-    names = (*columns, *former)
-    return [dict(zip(names, (*row, *row), strict=True)) for row in rows]
+    return [dict(zip((*columns, *former), (*row, *row), strict=True)) for row in rows]
 
 
 def image_probabilities(model: Any, images: Array, info: DataInfo, names: Sequence[Any] = ()) -> Array:

@@ -10,7 +10,7 @@ from headwork.inspection import figures
 from headwork.inspection.run_report import settings_table
 from headwork.training import run_folders
 from headwork.training.progress import format_duration
-from headwork.training.run_folders import RESULT, Result, load_metrics, load_run
+from headwork.training.run_folders import RESULT, Result, load_metrics, load_run_config
 
 
 def compare_curves(runs: Sequence[Path], out: Path) -> Path:
@@ -21,7 +21,7 @@ def compare_curves(runs: Sequence[Path], out: Path) -> Path:
 def _curves(runs: Sequence[Path]) -> Any:
     names = _differences(runs) or _folder_names(runs)
     data = sorted({run_folders.load_data_info(run).name for run in runs})
-    captions = {figures.curves_caption(load_run(run)) for run in runs}
+    captions = {figures.curves_caption(load_run_config(run)) for run in runs}
     caption = captions.pop() if len(captions) == 1 else ""
     metrics = {names[run]: load_metrics(run) for run in runs}
     return figures.curves(metrics, ", ".join(data), caption)
@@ -42,7 +42,7 @@ def compare_results(runs: Sequence[Path]) -> Table:
             raise InputError(f"{folder}: no epoch is finished, so there are no curves yet.")
         finished = (folder / RESULT).exists()
         test = f"{Result.read(folder).test_accuracy:.2%}" if finished else "not finished"
-        last, epochs = lines[-1], load_run(folder).epochs
+        last, epochs = lines[-1], load_run_config(folder).epochs
         done = epochs if last["epoch"] == epochs else f"{last['epoch']} of {epochs}"
         parts = (last.get(part) for part in ("training", "validation"))
         shares = (f"{part['accuracy']:.2%}" if part else "none" for part in parts)
@@ -52,7 +52,7 @@ def compare_results(runs: Sequence[Path]) -> Table:
 
 def _differences(runs: Sequence[Path]) -> dict[Path, str]:
     """Each run by the settings in which it differs from the others; empty where they are too many or none."""
-    settings = {run: dict(settings_table(load_run(run_folders.check_run_folder(run))).rows) for run in runs}
+    settings = {run: dict(settings_table(load_run_config(run)).rows) for run in runs}
     names = dict.fromkeys(name for one in settings.values() for name in one)
     differ = [name for name in names if len({str(one.get(name)) for one in settings.values()}) > 1]
     labels = {

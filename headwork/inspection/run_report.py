@@ -28,7 +28,7 @@ from headwork.training.examples import Examples, ImageExamples
 from headwork.training.preparation import PreparedRun, prepare
 from headwork.training.progress import format_duration, quiet
 from headwork.training.recipes import RunConfig, TextRunConfig, VisionRunConfig
-from headwork.training.run_folders import DataInfo, Result, load_data_info, load_model, load_run
+from headwork.training.run_folders import DataInfo, Result, load_data_info, load_model, load_run_config
 from headwork.training.runs import check_data
 
 REPORT = "report.html"
@@ -40,7 +40,7 @@ def write_report(run: str | Path | Result, out: Path | None = None, *, log: Log 
     result = run if isinstance(run, Result) else Result.read(run)
     text = run_document(result, result.data or load_data_of(result.folder, log)).to_html()
     if out is None:
-        title, caption = result.folder.name, figures.curves_caption(load_run(result.folder))
+        title, caption = result.folder.name, figures.curves_caption(load_run_config(result.folder))
         figure = figures.curves({title: result.metrics}, title, caption)
         for suffix in ("png", "svg"):
             save_figure(figure, result.folder / f"curves.{suffix}")
@@ -49,7 +49,7 @@ def write_report(run: str | Path | Result, out: Path | None = None, *, log: Log 
 
 def load_data_of(folder: Path, log: Log = to_stderr) -> Images | Texts | None:
     """The images that a run was trained on; the report on texts needs none."""
-    run = load_run(folder)
+    run = load_run_config(folder)
     if isinstance(run, TextRunConfig):
         return None
     prepared = prepare(run, log=log)
@@ -59,7 +59,7 @@ def load_data_of(folder: Path, log: Log = to_stderr) -> Images | Texts | None:
 
 def run_document(result: Result, data: Images | Texts | None, *, folder: str = ".") -> Document:
     """The report on a run; code in it finds the run in ``folder``, as seen from the notebook."""
-    run, info, record = load_run(result.folder), load_data_info(result.folder), result.record
+    run, info, record = load_run_config(result.folder), load_data_info(result.folder), result.record
     config = run.model  # type: ignore[attr-defined]
     kind = type(config).__name__.removesuffix("Config")
     test, counts = record["test"], info.counts
@@ -117,7 +117,7 @@ from headwork import training
 from headwork.inspection import figures, run_report
 
 folder = {folder}  # of the run, as seen from here
-run, result = training.load_run(folder), training.Result.read(folder)
+run, result = training.load_run_config(folder), training.Result.read(folder)
 classes = training.load_data_info(folder).classes
 display(run_report.result_table(result, run))
 """
@@ -269,7 +269,7 @@ def evaluate_run(
     finished. Of other data it is the test part that came with it, or else all of it.
     """
     path = run_folders.check_run_folder(run_folders.find_run(folder))
-    run, info = load_run(path), load_data_info(path)
+    run, info = load_run_config(path), load_data_info(path)
     if columns and not (data and isinstance(run, TextRunConfig)):
         raise InputError("--columns needs --data FILE and a run trained on texts.")
     model = load_model(path, log=log)

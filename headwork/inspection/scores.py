@@ -148,8 +148,8 @@ def logsumexp_axis(node: TensorNode) -> set[int]:
             dims: Any = node.args[0]
             axes = node.parents[0].axes
             return {f.origin for d in ([dims] if isinstance(dims, int) else dims) for f in axes[d]}
-        if node.op == "log" and node.parents[0].sum_of:
-            return set(node.parents[0].sum_of[1])
+        if node.op == "log" and (total := node.parents[0].exponential_sum):
+            return set(total.axis)
         if not node.parents:
             break
         node = node.parents[0]

@@ -26,7 +26,9 @@ from headwork.inspection.axes import (
     MIXES_HEADS,
     RANDOM,
     SOFTMAX,
+    ExponentialSum,
     TensorNode,
+    UnnormalisedProduct,
     leaf_node,
     origins,
     product_operands,
@@ -202,13 +204,13 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _pass_on(self, node: TensorNode, parents: list[TensorNode], tensors: list[Tensor]) -> None:
         """Weights stay weights; what is divided by its own sum becomes weights."""
-        totals = {id(p.sum_of[0]): p.sum_of for p in parents if p.sum_of}
-        products = {id(p.unnormalised[0]): p.unnormalised for p in parents if p.unnormalised}
-        node.sum_of = totals.popitem()[1] if len(totals) == 1 else None
-        node.unnormalised = products.popitem()[1] if len(products) == 1 else None
+        totals = {id(total.softmax): total for p in parents if (total := p.exponential_sum)}
+        products = {id(product.softmax): product for p in parents if (product := p.unnormalised_product)}
+        node.exponential_sum = totals.popitem()[1] if len(totals) == 1 else None
+        node.unnormalised_product = products.popitem()[1] if len(products) == 1 else None
         if node.op in ("div", "mul") and len(parents) == 2:
             for top, bottom in (parents, parents[::-1]):
-                if bottom.sum_of and self._divide(node, top, *bottom.sum_of):
+                if bottom.exponential_sum and self._divide(node, top, *bottom.exponential_sum):
                     return
         number = next((i for i, p in enumerate(parents) if p.softmax), None)
         if number is None:
@@ -228,15 +230,14 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if softmax.axis is None:
                 softmax.path = self.path()
                 self.softmaxes[softmax] = None
-            softmax.axis, node.softmax, node.sum_of = axis, softmax, None
+            softmax.axis, node.softmax, node.exponential_sum = axis, softmax, None
             return True
-        if top.unnormalised and top.unnormalised[0] is softmax:
-            _, operand, exponentials = top.unnormalised
-            softmax.axis, node.unnormalised = axis, None
-            dims = [d for d, a in enumerate(operand.axes) if origins(a) & axis]
-            weights = exponentials / exponentials.sum(dims, keepdim=True)
+        if (product := top.unnormalised_product) and product.softmax is softmax:
+            softmax.axis, node.unnormalised_product = axis, None
+            dims = [d for d, a in enumerate(product.operand.axes) if origins(a) & axis]
+            weights = product.exponentials / product.exponentials.sum(dims, keepdim=True)
             obstacle = "it is divided by the sum after the product with values"
-            self._report(softmax, operand, weights, obstacle=obstacle)
+            self._report(softmax, product.operand, weights, obstacle=obstacle)
             return True
         return False
 
@@ -254,7 +255,8 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 obstacle = "its product with values is a sum"
                 self._report(softmax, operand, multiplication.operands[number], obstacle=obstacle)
                 return
-        node.sum_of = softmax, {f.origin for d in summed for f in multiplication.axes[d]}
+        axis = {f.origin for d in summed for f in multiplication.axes[d]}
+        node.exponential_sum = ExponentialSum(softmax, axis)
 
     def _multiply(self, name: str, parents: list[TensorNode], tensors: list[Tensor], out: Tensor) -> Tensor:
         first_operand = FIRST_OPERAND[name]
@@ -269,7 +271,7 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 continue
             dim = -1 if number == 0 or len(operand.shape) == 1 else -2
             if softmax.axis is None:
-                node.unnormalised = softmax, operand, pair[number]
+                node.unnormalised_product = UnnormalisedProduct(softmax, operand, pair[number])
                 self.softmaxes[softmax] = None
                 softmax.path = softmax.path or self.path()
             elif origins(operand.axes[dim]) & softmax.axis or (not softmax.axis and operand.shape[dim] == 1):

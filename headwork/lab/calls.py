@@ -176,30 +176,31 @@ def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
     return view(solve(changed))
 
 
-def cell_curve(state: Any, path: str, index: str, of: str, of_index: str = "") -> dict[str, Any]:
+def cell_curve(state: Any, path: str, index: str, varied: str, varied_index: str = "") -> dict[str, Any]:
     """How one cell follows another, or an option: points of a curve, placed from 0 to 1 for a small chart.
 
-    ``of`` is what is moved: an input with ``of_index``, or ``beta``.
+    ``varied`` is what is moved: an input with ``varied_index``, or ``beta``. In a request:
+    ``of``, ``of_index``.
     """
     current = replace(read_state(state), exact=False)
     value_now = _cell_value(solve(current), path, index)
-    texts = _values_to_try(current, of, of_index)
+    texts = _values_to_try(current, varied, varied_index)
     pairs = []
     for text in texts:
-        value = _cell_value(solve(_with_value(current, of, of_index, text)), path, index)
+        value = _cell_value(solve(_with_value(current, varied, varied_index, text)), path, index)
         if value is not None and abs(value) < 1e12:
             pairs.append((text, value))
     if len(pairs) < 2:
-        raise InputError(f"{path} has no finite values to draw along {of}.")
+        raise InputError(f"{path} has no finite values to draw along {varied}.")
     low, high = min(y for _, y in pairs), max(y for _, y in pairs)
     span = high - low
     heights = [(y - low) / span if span > 1e-12 else 0.5 for _, y in pairs]
     points = [[i / (len(pairs) - 1), height] for i, height in enumerate(heights)]
-    typed = _typed_text(current, of, of_index)
+    typed = _typed_text(current, varied, varied_index)
     typed_point = next((i for i, (text, _) in enumerate(pairs) if text == typed), None)
     value_text = "undefined" if value_now is None else number_text(value_now, 4)
     flat, range_text = span <= 1e-12, f"runs from {number_text(low, 4)} to {number_text(high, 4)}"
-    named = f"{of}[{of_index}]" if of_index else of
+    named = f"{varied}[{varied_index}]" if varied_index else varied
     ends = [with_infinity(pairs[0][0]), with_infinity(pairs[-1][0])]
     return {
         "points": points,
@@ -214,7 +215,7 @@ def cell_curve(state: Any, path: str, index: str, of: str, of_index: str = "") -
     }
 
 
-CALLS["sensitivity"] = cell_curve
+CALLS["sensitivity"] = lambda of, of_index="", **more: cell_curve(**more, varied=of, varied_index=of_index)
 
 
 def _cell_value(solved: SolvedState, path: str, index: str) -> float | None:

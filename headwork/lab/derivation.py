@@ -35,8 +35,7 @@ def arithmetic_line(view: ModelView, path: str, index: str) -> dict[str, Any]:
             "terms": [],
             **_input_lines(view, path, position),
         }
-    raw = view.trace_of(path, position)[path].raw
-    tree = raw.derivation(position)
+    tree = view.trace_of(path, position)[path].raw.derivation(position)
     if isinstance(tree, Number):
         lines = ["You changed this head, so this number was set, not computed."]
         return {**name, "kind": "set", "value": _digits(value), "lines": lines, "terms": []}
@@ -44,7 +43,7 @@ def arithmetic_line(view: ModelView, path: str, index: str) -> dict[str, Any]:
     def leaf(cell: Any) -> str:
         return _digits(cell.value) if isinstance(cell, Number) else _symbol(view, cell.label, cell.index)
 
-    right = evaluate(tree)
+    right_side = evaluate(tree)
     terms = list(_summands(tree))
     order = sorted(terms, key=lambda term: -abs(evaluate(term)))[:MAX_TERMS]
     largest = max(abs(evaluate(order[0])), 1e-30)
@@ -56,9 +55,9 @@ def arithmetic_line(view: ModelView, path: str, index: str) -> dict[str, Any]:
         **name,
         "kind": "step",
         "value": _digits(value),
-        "right": right,
+        "right": right_side,
         "left": value,
-        "check": f"Worked out again from these numbers: {right:.7g}. Here: {value:.7g}.",
+        "check": f"Worked out again from these numbers: {right_side:.7g}. Here: {value:.7g}.",
         "lines": [
             f"{symbol} = {to_text(tree, leaf)}",
             f"{symbol} = {to_text(tree, lambda cell: _digits(cell.value))}",
@@ -148,8 +147,8 @@ def _input_lines(view: ModelView, path: str, position: tuple[int, ...]) -> dict[
     if path != "images" or pixels is None or inputs is None:
         return {"lines": ["This was given: the number of a token."]}
     byte, mean, std = int(pixels[position[1:]]), source.mean[position[1]], source.std[position[1]] or 1.0
-    right = (byte / 255 - mean) / std
-    numbers = f"({byte}/255 - {_digits(mean)})/{_digits(std)} = {_digits(right)}"
+    right_side = (byte / 255 - mean) / std
+    numbers = f"({byte}/255 - {_digits(mean)})/{_digits(std)} = {_digits(right_side)}"
     lines = [f"x = (byte/255 - mean)/deviation = {numbers}", f"The byte is {byte}: 0 is black, 255 white."]
-    pixel = {"lines": lines, "right": right, "left": float(inputs[path][position])}
+    pixel = {"lines": lines, "right": right_side, "left": float(inputs[path][position])}
     return {**pixel, "row": position[-2], "column": position[-1]}

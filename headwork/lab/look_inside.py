@@ -117,6 +117,7 @@ def _about(name: str) -> dict[str, Any]:
     images = source.input_kind == "images"
     channels, size = source.image_shape if images else (0, 0)
     view = _view(name, _b64(np.full((channels, size, size), 128)) if images else SHORT_TEXT, "")
+    blocks = len(view.attention_maps)
     rows, columns = view.on_input.grid or (0, 0)
     if rows != columns:
         raise InputError(
@@ -131,14 +132,14 @@ def _about(name: str) -> dict[str, Any]:
         "name": name,
         "title": title,
         "hint": hint,
-        "about": f"{len(view.layers)} blocks of {view.head_count} heads, {view.parameter_count:,} parameters",
+        "about": f"{blocks} blocks of {view.head_count} heads, {view.parameter_count:,} parameters",
         "takes": source.input_kind,
         "example": EXAMPLE if prefix == FOREIGN_PREFIX else "",
         "size": size,
         "channels": channels,
         "drawn": size * DRAWING_SCALE.get(name, 1),
         "no_descent": "" if source.module is None else IN_ONE_PIECE,
-        "blocks": len(view.layers),
+        "blocks": blocks,
         "heads": view.head_count,
         "grid": rows,
         "query": "all" if token is None else "last" if last else str(token),
@@ -163,7 +164,7 @@ def look(model: str, given: str, changes: str = "", query: str = "0") -> dict[st
     token = _read_token(view, query)
     changed = {(change.block, change.head): change.kind for change in view.changes}
     heads = []
-    for block, layer in enumerate(view.layers):
+    for block, layer in enumerate(view.attention_maps):
         for number in range(len(layer.weights)):
             row = view.weights_of_query(block, number, token)
             best = int(row.argmax())
@@ -224,8 +225,8 @@ def _predicted(view: "ModelView", model: str, content: str) -> dict[str, Any]:
         }
         for i in (range(len(names)) if len(names) <= MAX_CLASSES else order[: MAX_CLASSES // 2].tolist())
     ]
-    start = ",".join(map(str, (*step, best)))
-    return {"classes": shown, "sentence": sentence, "effect": effect, "start": start}
+    first_cell = ",".join(map(str, (*step, best)))
+    return {"classes": shown, "sentence": sentence, "effect": effect, "start": first_cell}
 
 
 @register_call
@@ -233,7 +234,7 @@ def head(model: str, given: str, changes: str, query: str, block: str, head: str
     """One head, or with ``mean`` the mean of a block, in words: what a token gives to each token."""
     view = _view(model, given, changes)
     token = _read_token(view, query)
-    layer = _read_number(block, len(view.layers), "block")
+    layer = _read_number(block, len(view.attention_maps), "block")
     number = None if head == "mean" else _read_number(head, view.head_count, "head")
     row = view.weights_of_query(layer, number, token)
     name = (

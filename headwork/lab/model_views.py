@@ -110,7 +110,7 @@ def with_changes(before: "ModelView", changes: Sequence[HeadChange]) -> ModelSou
 
     edits = []
     for change in changes:
-        layer, heads = before.layers[change.block], head(change.head)
+        layer, heads = before.attention_maps[change.block], head(change.head)
         plain = {"off": heads.off, "uniform": heads.uniform}.get(change.kind)
         edited = plain() if plain else heads.fixed(built_weights(change.kind, tokens))
         edits.append(HeadEdit(layer.path, edited, layer.call_index))
@@ -124,14 +124,14 @@ class ModelView:
 
     source: ModelSource
     on_input: ModelOnInput
-    layers: Sequence[AttentionMap]
+    attention_maps: Sequence[AttentionMap]
     changes: tuple[HeadChange, ...]
     remarks: tuple[str, ...]
 
     @property
     def head_count(self) -> int:
         """The heads of a block."""
-        return len(self.layers[0].weights)
+        return len(self.attention_maps[0].weights)
 
     @cached_property
     def parameter_count(self) -> int:
@@ -183,7 +183,7 @@ class ModelView:
 
     def weights_of_query(self, block: int, head: int | None, query: int | None) -> Array:
         """The weights (key) of one query or of their mean, in one head or in the mean of a block's."""
-        weights = self.layers[block].weights
+        weights = self.attention_maps[block].weights
         rows = weights.mean(0) if head is None else weights[head]
         return np.asarray(rows.mean(0) if query is None else rows[query])
 
@@ -199,7 +199,7 @@ class ModelView:
     def traced(self, count: int) -> Trace:
         """Every step, the first ``count`` changed ones with their change."""
         if count not in self._traces:
-            by_path = {f"{layer.path}{WEIGHTS}": layer.weights[None] for layer in self.layers}
+            by_path = {f"{layer.path}{WEIGHTS}": layer.weights[None] for layer in self.attention_maps}
             replacing = {path: by_path[path] for path in self.changed_steps[:count]}
             inputs = dict[str, Any](self.on_input.inputs or {})
             self._traces[count] = trace(self.source.array_model.inner, replacing=replacing, **inputs)
@@ -224,7 +224,7 @@ def look_at(model: str, content: str, changes: str = "") -> ModelView:
     elif source.module is not None and len(content) > MAX_LETTERS:
         raise TooLarge(f"A text of {len(content):,} letters; here at most {MAX_LETTERS:,}. Shorten it.")
     before = look_at(model, content) if changes else None
-    chosen = read_changes(changes, len(before.layers), before.head_count) if before else ()
+    chosen = read_changes(changes, len(before.attention_maps), before.head_count) if before else ()
     source = with_changes(before, chosen) if before else source
     on_input = source.on_image(pixels) if source.input_kind == "images" else source_on_text(source, content)
     count = len(on_input.labels)
@@ -234,13 +234,13 @@ def look_at(model: str, content: str, changes: str = "") -> ModelView:
         on_input = replace(on_input, output_token=before.on_input.output_token_index)
     between_all = [layer for layer in on_input.attention_maps if layer.weights.shape[1:] == (count, count)]
     heads = [len(layer.weights) for layer in between_all]
-    layers = [layer for layer in between_all if len(layer.weights) == max(heads, key=heads.count)]
-    if not layers:
+    attention_maps = [layer for layer in between_all if len(layer.weights) == max(heads, key=heads.count)]
+    if not attention_maps:
         reasons = "; ".join(on_input.remarks)
         raise InputError(f"No attention between the tokens of its input was found. {reasons}.")
-    if left_out := len(between_all) - len(layers):
+    if left_out := len(between_all) - len(attention_maps):
         remarks = [*remarks, f"{left_out} attentions with other numbers of heads are not shown"]
-    return ModelView(source, on_input, layers, chosen, (*remarks, *on_input.remarks))
+    return ModelView(source, on_input, attention_maps, chosen, (*remarks, *on_input.remarks))
 
 
 # --- the rest takes many passes: a few at a time -----------------------------------------------------------

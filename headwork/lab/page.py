@@ -74,8 +74,7 @@ def page_address(name: str) -> str:
 
 def _page(policy: str, *, styles: Markup = LINKED_STYLE, scripts: Markup = LINKED_SCRIPT, **data: Any) -> str:
     """The page, whose style and script are files beside it unless they are given."""
-    element = lab_data_element(**data)
-    parts = {"policy": policy, "styles": styles, "data": element, "scripts": scripts}
+    parts = {"policy": policy, "styles": styles, "data": lab_data_element(**data), "scripts": scripts}
     return str(render_template("lab.html", HERE, **parts))
 
 

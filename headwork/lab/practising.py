@@ -129,7 +129,7 @@ def _entry_text(entry: str) -> str:
 
 
 def _reading_error(entry: str, *, is_whole_answer: bool = False) -> str:
-    """Why an entry cannot be read, or nothing; ``alone``: it is the whole answer to its step."""
+    """Why an entry cannot be read, or nothing; ``is_whole_answer``: it is the whole answer to its step."""
     from headwork.grading.answers import read_entries
 
     try:
@@ -251,11 +251,10 @@ def paste_entries(
     texts = list(map(str, entries)) or [""] * grid.entry_indices.size
     if text:
         texts = _paste(grid, text, texts, at)
-    alone = len(texts) == 1
     unreadable = {
         i: reason
         for i, entry in enumerate(texts)
-        if entry.strip() and (reason := _reading_error(entry, is_whole_answer=alone))
+        if entry.strip() and (reason := _reading_error(entry, is_whole_answer=len(texts) == 1))
     }
     count = sum(bool(entry.strip()) for entry in texts)
     words = next(iter(unreadable.values()), f"{count} of {len(texts)} entries" if count else "")

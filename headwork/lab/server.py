@@ -228,7 +228,7 @@ def application(token: str, hosts: frozenset[str]) -> ASGIApp:
     async def send_text(content: str, kind: str, request: Request) -> Response:
         return Response(content, media_type=kind)
 
-    async def run_call(request: Request) -> Response:
+    async def call_route(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in CALLS:
             return refusal_response("no such call", 404)
@@ -251,7 +251,7 @@ def application(token: str, hosts: frozenset[str]) -> ASGIApp:
         Route("/", partial(send_text, page, "text/html")),
         Route("/lab.css", partial(send_text, css, "text/css")),
         Route("/lab.js", partial(send_text, js, "text/javascript")),
-        Route("/call/{name}", run_call, methods=["POST"]),
+        Route("/call/{name}", call_route, methods=["POST"]),
     ]
     return RequestGuard(Starlette(routes=routes), token, hosts)
 

@@ -71,8 +71,9 @@ def _matrix(frame: Frame, card: ValueCard, matrix: Any) -> dict[str, Any]:
         if cell is None:
             return None
         number = every[index]
-        whole = number if number is None or math.isfinite(number) else str(number).replace("inf", "Infinity")
-        return [cell.decimal, str(cell.exact), "odd" if cell.not_finite else cell.heat, whole]
+        is_plain = number is None or math.isfinite(number)
+        full_precision = number if is_plain else str(number).replace("inf", "Infinity")
+        return [cell.decimal, str(cell.exact), "odd" if cell.not_finite else cell.heat, full_precision]
 
     grid = zip(frame.grid(card, matrix), matrix.cells(), strict=True)
     return {
@@ -92,8 +93,7 @@ def _sources(trace: Trace, path: str) -> list[str]:
     if path in trace.inputs:
         return []
     if not raw.node.operands:  # set by hand, or an input as it stands
-        same = (v.path for v in trace.inputs.values() if v.raw.array is raw.array)
-        return list(same)[:1]
+        return [v.path for v in trace.inputs.values() if v.raw.array is raw.array][:1]
     labels = [operand.label for op in results_since_labels(raw) for operand in op.node.operands]
     return [label for label in dict.fromkeys(labels) if label and label != path]
 

@@ -67,10 +67,9 @@ def model(slug: str, specs: Any, steps: Any, *inputs: Input, **more: Any) -> Cal
     def register(function: Any) -> Any:
         name, config_class = function.__name__.title().replace("_", ""), function.__annotations__["config"]
         check = {IMAGES: check_images, VECTORS: check_vectors}.get(inputs[0], check_tokens)
-        fields: dict[str, Any] = {"slug": slug, "inputs": inputs, "check": check, **more}
-        kind: dict[str, Any] = {"config_class": config_class, "specs": specs, "steps": steps}
-        definition = Definition(name=name, function=function, **kind, **fields)
-        DEFINITIONS[name] = definition
+        arguments: dict[str, Any] = {"config_class": config_class, "specs": specs, "steps": steps}
+        arguments |= {"slug": slug, "inputs": inputs, "check": check, **more}
+        DEFINITIONS[name] = Definition(name=name, function=function, **arguments)
         return function
 
     return register

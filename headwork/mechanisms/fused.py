@@ -223,8 +223,7 @@ def patch_embedding(images: Tensor, filters: Tensor, bias: Tensor) -> Tensor:
     >>> patch_embedding(torch.ones(1, 1, 2, 4), torch.ones(1, 1, 2, 2), torch.zeros(1)).tolist()
     [[[4.0], [4.0]]]
     """
-    rows = patches(images, size=filters.shape[-1])
-    return _affine(rows, filters.flatten(1), bias)
+    return _affine(patches(images, size=filters.shape[-1]), filters.flatten(1), bias)
 
 
 def recurrent(inputs: Tensor, W_x: Tensor, W_h: Tensor, *biases: Tensor, cell: CellKind) -> Tensor:

@@ -180,11 +180,12 @@ def hashed_ngrams(config: TextClassifierConfig, tokens: Any, mask: Any = None) -
     before = np.pad(tokens * real, ((0, 0), (2, 0)))
     earlier, before = before[:, :-2], before[:, 1:-1]
     firsts = (np.full_like(tokens, config.vocabulary), before, hash_pair(earlier, before))
-    rows = np.stack([hash_pair(first, tokens) for first in firsts], -1) % config.ngrams
-    is_first = np.zeros((len(rows), rows[0].size), np.int64)
-    for row, seen, count in zip(is_first, rows.reshape(is_first.shape), np.repeat(real, 3, -1), strict=True):
+    ngram_rows = np.stack([hash_pair(first, tokens) for first in firsts], -1) % config.ngrams
+    is_first = np.zeros((len(ngram_rows), ngram_rows[0].size), np.int64)
+    by_text = (is_first, ngram_rows.reshape(is_first.shape), np.repeat(real, 3, -1))
+    for row, seen, count in zip(*by_text, strict=True):
         row[np.unique(np.where(count, seen, -1), return_index=True)[1]] = 1
-    return {"ngrams": (rows, is_first.reshape(rows.shape) * real[..., None])}
+    return {"ngrams": (ngram_rows, is_first.reshape(ngram_rows.shape) * real[..., None])}
 
 
 @model(
@@ -221,8 +222,8 @@ def text_classifier(
             p.encoder, config, tokens, mask, kept_positions=kept_positions, kernels=kernels
         )
     else:
-        rows = kernels.embed(p.encoder.embedding.table, keep_positions(tokens, kept_positions))
-        vectors = kernels.drop(kernels.note("embedding", rows))
+        vectors = kernels.embed(p.encoder.embedding.table, keep_positions(tokens, kept_positions))
+        vectors = kernels.drop(kernels.note("embedding", vectors))
         if config.encoder == "convolution":
             vectors = token_convolutions(p.encoder.body, vectors, real, kernels=kernels)
         else:
@@ -231,21 +232,21 @@ def text_classifier(
     pooled = kernels.note("pooled", vectors[..., 0, :] if first else mean_of_tokens(vectors, real))
     scores = kernels.linear(kernels.drop(pooled), p.head.matrix, p.head.bias)
     if p.ngrams is not None and ngrams is not None:
-        rows, is_first = (keep_positions(value, kept_positions) for value in ngrams)
-        by_token, norm = ngram_logits(p.ngrams, rows, is_first, kernels)
+        ngram_rows, is_first = (keep_positions(value, kept_positions) for value in ngrams)
+        by_token, norm = ngram_logits(p.ngrams, ngram_rows, is_first, kernels)
         scores = scores + kernels.note("n-grams", by_token).sum(-2) / norm
     return kernels.note("scores", scores)
 
 
 def ngram_logits(
-    parameters: params.NGramParameters, rows: Tensor, is_first: Tensor, kernels: Kernels = PLAIN
+    parameters: params.NGramParameters, ngram_rows: Tensor, is_first: Tensor, kernels: Kernels = PLAIN
 ) -> tuple[Tensor, Tensor]:
     """The logits of the n-grams that each token ends (batch, token, class), and the divisor of their sum.
 
     The divisor (batch, class) is the norm of the text's ratios: long texts get no larger logits.
     """
-    weights = kernels.embed(parameters.ratios, rows) * is_first[..., None].to(parameters.ratios)
-    by_token = (kernels.embed(parameters.table, rows) * weights).sum(-2)
+    weights = kernels.embed(parameters.ratios, ngram_rows) * is_first[..., None].to(parameters.ratios)
+    by_token = (kernels.embed(parameters.table, ngram_rows) * weights).sum(-2)
     squares = (weights * weights).reshape(*weights.shape[:-3], -1, weights.shape[-1])
     return by_token, squares.sum(-2).sqrt() + 1e-6
 

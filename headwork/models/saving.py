@@ -52,8 +52,7 @@ def as_safetensors(tensors: Mapping[str, Tensor], metadata: dict[str, str] | Non
     """The content of a safetensors file."""
     from safetensors.torch import save
 
-    whole = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    return save(whole, metadata)
+    return save({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, metadata)
 
 
 def from_pretrained(folder: str | Path) -> Model:

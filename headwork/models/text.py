@@ -68,13 +68,13 @@ class TextClassifier(Model):
         """The rows (batch, token, 3) of each token's n-grams, and whether each is the first of its text."""
         if self.ngrams is None:
             return None
-        rows = ngram_rows(tokens, mask, self.config)
-        real = None if mask is None else mask[..., None] != 0
-        new = first_occurrence((rows if real is None else rows.where(real, -1)).flatten(1)).view_as(rows)
-        return rows, new if real is None else new & real
+        ngram_rows = hashed_ngram_rows(tokens, mask, self.config)
+        counted = ngram_rows if mask is None else ngram_rows.where(mask[..., None] != 0, -1)
+        new = first_occurrence(counted.flatten(1)).view_as(ngram_rows)
+        return ngram_rows, new if mask is None else new & (mask[..., None] != 0)
 
 
-def ngram_rows(tokens: Tensor, mask: Tensor | None, config: TextClassifierConfig) -> Tensor:
+def hashed_ngram_rows(tokens: Tensor, mask: Tensor | None, config: TextClassifierConfig) -> Tensor:
     """The rows (batch, token, 3) of each token, and of the pair and the triple that it ends, by hashing."""
     tokens = tokens.long()  # products below need 64 bits
     real = tokens if mask is None else tokens * (mask != 0)
@@ -87,7 +87,7 @@ def ngram_rows(tokens: Tensor, mask: Tensor | None, config: TextClassifierConfig
 INDEX_BASE = 2**30  # more than a text has n-grams
 
 
-def first_occurrence(rows: Tensor) -> Tensor:
+def first_occurrence(ngram_rows: Tensor) -> Tensor:
     """Whether a number occurs for the first time in its row.
 
     >>> import torch
@@ -95,7 +95,8 @@ def first_occurrence(rows: Tensor) -> Tensor:
     [[True, True, False, False]]
     """
     # Each with its index, so that equal ones are sorted by index; exported graphs have no stable sort.
-    ordered = (rows * INDEX_BASE + torch.arange(rows.shape[-1], device=rows.device)).sort().values
+    ordered = ngram_rows * INDEX_BASE + torch.arange(ngram_rows.shape[-1], device=ngram_rows.device)
+    ordered = ordered.sort().values
     number, index = ordered // INDEX_BASE, ordered % INDEX_BASE
     new = functional.pad(number[:, 1:] != number[:, :-1], (1, 0), value=True)
     return torch.zeros_like(new).scatter(-1, index, new)

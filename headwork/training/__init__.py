@@ -14,7 +14,7 @@ from typing import Any
 
 NAMES = {
     "evaluation": "Evaluation evaluate",
-    "run_folders": "Result load_data_info load_metrics load_model load_run",
+    "run_folders": "Result load_data_info load_metrics load_model load_run load_run_config",
     "loop": "DivergedError InterruptedRunError",
     "recipes": "RunConfig TextRunConfig VisionRunConfig run_to_json changed text vision",
     "runs": "resume train",

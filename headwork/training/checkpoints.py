@@ -39,10 +39,9 @@ def build_checkpoint(state: dict[str, Any], model: Model, optimiser: torch.optim
 
     state_items = optimiser.state_dict()["state"].items()
     moments = {f"{number}.{name}": value for number, entry in state_items for name, value in entry.items()}
-    parameters = as_safetensors(model.state_dict())
     return {
         STATE: model_files.to_json_bytes(state),
-        model_files.PARAMETERS: parameters,
+        model_files.PARAMETERS: as_safetensors(model.state_dict()),
         OPTIMISER: as_safetensors(moments),
     }
 

@@ -57,15 +57,14 @@ class Evaluation:
         """Wrong predictions, the most confident first, by the names that result.json gives their parts."""
         wrong = (self.predicted != self.labels).nonzero().squeeze(-1)
         confidence = self.probabilities[wrong].amax(-1)
-        order = wrong[confidence.argsort(descending=True, stable=True)][:MOST_MISTAKES]
         return [
             {
-                "place": int(i),
-                "label": int(self.labels[i]),
-                "said": int(self.predicted[i]),
-                "probability": round(float(self.probabilities[i].max()), 4),
+                "place": int(index),
+                "label": int(self.labels[index]),
+                "said": int(self.predicted[index]),
+                "probability": round(float(self.probabilities[index].max()), 4),
             }
-            for i in order
+            for index in wrong[confidence.argsort(descending=True, stable=True)][:MOST_MISTAKES]
         ]
 
     def calibration(self, bins: int = 10) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ Batch = tuple[tuple[Tensor, ...], Tensor]
 EVERY_ROW = slice(None)
 MAX_ERASED = 0.4  # of a side
 Draws = dict[str, Tensor]
+Seed = tuple[int, int] | None  # (seed, step)
 
 
 class Examples:
@@ -33,7 +34,7 @@ class Examples:
     def sequential_batches(self, size: int) -> list[Indices]:
         return batches_in_order(len(self.labels), size, self.lengths)
 
-    def batch(self, indices: Indices, part: slice = EVERY_ROW, seed: tuple[int, int] | None = None) -> Batch:
+    def batch(self, indices: Indices, part: slice = EVERY_ROW, augmentation_seed: Seed = None) -> Batch:
         """Inputs and labels at these indices, or a ``part``; augmented by (seed, step) if given."""
         raise NotImplementedError
 
@@ -45,14 +46,14 @@ class ImageExamples(Examples):
         self.images, self.labels = split.tensors()
         self.info, self.augmentation, self.dtype = info, augmentation, getattr(torch, precision)
 
-    def batch(self, indices: Indices, part: slice = EVERY_ROW, seed: tuple[int, int] | None = None) -> Batch:
+    def batch(self, indices: Indices, part: slice = EVERY_ROW, augmentation_seed: Seed = None) -> Batch:
         rows = torch.from_numpy(indices[part])
-        images = self.images[rows]
-        mean, std = self.info.mean, self.info.std
-        if seed is None or not self.augmentation.active:
+        images, mean, std = self.images[rows], self.info.mean, self.info.std
+        if augmentation_seed is None or not self.augmentation.active:
             inputs = normalise(images, mean, std)
         else:
-            draws = draw_augmentation(self.augmentation, len(indices), generator(AUGMENTATION_STREAM, *seed))
+            source = generator(AUGMENTATION_STREAM, *augmentation_seed)
+            draws = draw_augmentation(self.augmentation, len(indices), source)
             draws = {name: values[part] for name, values in draws.items()}
             images = flip_and_shift(images, draws, self.augmentation)
             inputs = erase(normalise(images, mean, std), draws, self.augmentation)
@@ -66,7 +67,7 @@ class TextExamples(Examples):
         self.encoded, self.lengths = encoded, encoded.lengths
         self.labels = torch.from_numpy(encoded.labels)
 
-    def batch(self, indices: Indices, part: slice = EVERY_ROW, seed: tuple[int, int] | None = None) -> Batch:
+    def batch(self, indices: Indices, part: slice = EVERY_ROW, augmentation_seed: Seed = None) -> Batch:
         tokens, mask, labels = self.encoded.tensors(indices[part])
         return (tokens, mask), labels
 

@@ -20,7 +20,8 @@ from torch import Tensor
 from headwork.errors import HeadworkError, InputError
 from headwork.files import write_atomic
 from headwork.models import Model
-from headwork.training.run_folders import DataInfo, check_run_folder, load_data_info, load_model, load_run
+from headwork.training import run_folders
+from headwork.training.run_folders import DataInfo, check_run_folder, load_data_info, load_model
 
 CHECKED_BATCH_SIZES = (1, 3, 64)
 TOLERANCE = 1e-4
@@ -40,7 +41,7 @@ def export_run(folder: str | Path, to: str, out: Path | None = None) -> list[str
     target = out or path / "model.onnx"
     if target.is_dir():
         raise InputError(f"--out {target} is a folder. Name a file in it, such as model.onnx.")
-    run: Any = load_run(path)
+    run: Any = run_folders.load_run_config(path)
     worst = export_onnx(model, target, info=load_data_info(path), max_length=getattr(run, "max_length", None))
     sizes = ", ".join(map(str, CHECKED_BATCH_SIZES))
     return [f"wrote {target}", f"it differs from the model by at most {worst:.1e} at batches of {sizes}"]

@@ -21,7 +21,7 @@ from torch import Tensor
 from headwork.construct import build
 from headwork.errors import InputError
 from headwork.models import TextClassifier, VisionTransformer, VisionTransformerConfig
-from headwork.models.text import ngram_rows
+from headwork.models.text import hashed_ngram_rows
 from headwork.training.examples import Examples
 
 SHARPNESS = 4.0  # by how much the neighbour's score stands above one that shares only its row or column
@@ -62,7 +62,7 @@ def initialise_as_convolution(model: VisionTransformer) -> None:
     heads = build(
         "convolution-2d", grid=(side, side), kernel=[[1.0] * 3] * 3, positions="grid", width=1, ends="clamp"
     )
-    codes = torch.from_numpy(heads.positions)
+    codes = torch.from_numpy(heads.codes)
     basis = torch.linalg.qr(torch.randn(config.width, codes.shape[1], dtype=torch.float64)).Q.mT
     shifts = [[torch.from_numpy(W[:, 1:]) @ basis for W in matrices] for matrices in (heads.W_q, heads.W_k)]
     # A normalised token holds its two codes at half of its square, width.
@@ -93,7 +93,7 @@ def set_log_ratios(model: TextClassifier, examples: Examples) -> None:
     counts = torch.zeros(classes, rows, dtype=torch.float64)
     for indices in examples.sequential_batches(CHUNK_SIZE):
         (tokens, mask), labels = examples.batch(indices)
-        hashed = ngram_rows(tokens, mask, model.config).flatten(1)
+        hashed = hashed_ngram_rows(tokens, mask, model.config).flatten(1)
         text_indices = torch.arange(len(labels))[:, None].expand_as(hashed)
         # Once per text, however often it occurs in it.
         once = torch.unique((text_indices * rows + hashed)[mask.repeat_interleave(3, 1)])

@@ -99,7 +99,7 @@ class Trainer:
         torch.manual_seed(derive_seed(DROPOUT_STREAM, run.seed, step, group.rank))
         # A process that gets nothing of a small last batch takes one example along, at weight 0.
         part, share = (group.batch_slice, 1.0) if group.rank < len(indices) else (slice(0, 1), 0.0)
-        inputs, labels = self.prepared.training.batch(indices, part=part, seed=(run.seed, step))
+        inputs, labels = self.prepared.training.batch(indices, part=part, augmentation_seed=(run.seed, step))
         inputs, (labels,) = group.to_device(inputs), group.to_device((labels,))
         self.model.train()
         logits = self._logits(inputs, len(indices) == run.batch_size)
@@ -129,8 +129,8 @@ class Trainer:
 
     def save(self, folder: Path, state: TrainState) -> None:
         """Write the checkpoint of a step into the folder of the run."""
-        config, facts = json.loads(run_to_json(self.run)), asdict(self.prepared.info)
-        content = {**vars(state), "config": config, "facts": facts}
+        config, data_info = json.loads(run_to_json(self.run)), asdict(self.prepared.info)
+        content = {**vars(state), "config": config, "facts": data_info}
         content |= {"processes": self.group.world_size, "threads": torch.get_num_threads()}
         content["torch"] = torch.__version__
         files = checkpoints.build_checkpoint(content, self.model, self.optimiser)

@@ -80,9 +80,10 @@ class RunConfig(metaclass=configs.ConfigMeta):
 
     def __post_init__(self) -> None:
         configs.check_fields(self, "run")
-        model = getattr(self, "model", None)
-        of_blocks = getattr(model, "encoder", "transformer") == "transformer"
-        if self.optimiser == "muon" and not (isinstance(model, configs.TransformerConfig) and of_blocks):
+        model_config = getattr(self, "model", None)
+        of_blocks = isinstance(model_config, configs.TransformerConfig)
+        of_blocks = of_blocks and getattr(model_config, "encoder", "transformer") == "transformer"
+        if self.optimiser == "muon" and not of_blocks:
             raise InputError(
                 "run: optimiser is muon, which is for the blocks of a transformer. Take optimiser=adamw."
             )

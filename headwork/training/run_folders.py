@@ -138,7 +138,7 @@ def _read_file(path: Path, name: str) -> bytes:
     return read_bytes(path / name, max_bytes=MAX_TOKENIZER_BYTES, root=path)
 
 
-def load_run(folder: str | Path) -> RunConfig:
+def load_run_config(folder: str | Path) -> RunConfig:
     """The config of a run, which is that of its checkpoints."""
     path = check_run_folder(folder)
     where = str(path / CONFIG)
@@ -153,6 +153,9 @@ def load_run(folder: str | Path) -> RunConfig:
                 "so it would be another run. Undo the change, or train a new run with --set."
             )
     return run
+
+
+load_run = load_run_config  # its former name
 
 
 def load_metrics(folder: str | Path) -> list[dict[str, Any]]:
@@ -278,8 +281,8 @@ def saved_model(folder: str | Path, *, log: Log = to_stderr) -> SavedModel:
 
 def _check_fits_data(saved: SavedModel, path: Path) -> SavedModel:
     """The model of a run, if it is that of its config, and its data of as many classes and pixels."""
-    info, model = load_data_info(path), load_run(path).model  # type: ignore[attr-defined]
-    for name, ours in vars(model).items():
+    info, model_config = load_data_info(path), load_run_config(path).model  # type: ignore[attr-defined]
+    for name, ours in vars(model_config).items():
         if name != "backend" and (actual := getattr(saved.config, name, None)) != ours:
             raise InputError(f"{path / CONFIG}: {name} of the model is {ours}, but the model has {actual}.")
     sizes = {"classes": len(info.classes), "image_size": info.size, "channels": info.channels}
@@ -291,7 +294,7 @@ def _check_fits_data(saved: SavedModel, path: Path) -> SavedModel:
 
 def checkpoint_model_with_tokenizer(path: Path, step_folder: Path, files: checkpoints.Files) -> SavedModel:
     """The model of a checkpoint, with its tokenizer."""
-    run = load_run(path)
+    run = load_run_config(path)
     saved = checkpoint_model(run, step_folder, files)
     if not isinstance(run, TextRunConfig):
         return saved

@@ -64,7 +64,7 @@ def _resume(
 ) -> Result:
     """From the last whole checkpoint, or from the beginning where there is none."""
     is_main = group.is_main
-    start_files = {CONFIG: run_to_json(run_folders.load_run(folder)).encode()} if is_main else None
+    start_files = {CONFIG: run_to_json(run_folders.load_run_config(folder)).encode()} if is_main else None
     if group.any_process(is_main and (folder / RESULT).exists()):
         if is_main:
             _rebuild_model(folder, group, log)

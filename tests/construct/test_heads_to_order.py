@@ -170,15 +170,15 @@ def test_convolution_over_a_grid():
     assert np.allclose(result.matrix @ image.reshape(-1), expected.reshape(-1))
     got = result.apply(np.stack([image.reshape(-1), np.zeros(12)], -1))
     assert np.abs(got[:, 0] - expected.reshape(-1)).max() <= 1e-4
-    assert set(np.unique(result.positions)) == {0, 1}
-    assert result.positions.shape == (12, 7)
+    assert set(np.unique(result.codes)) == {0, 1}
+    assert result.codes.shape == (12, 7)
 
 
 def test_mean_needs_no_positions_and_no_beta():
     result = build("mean", tokens=7, positions="none", tolerance=1e-12)
     assert result.beta == 0
     assert result.measured < 1e-15
-    assert result.positions.shape == (7, 0)
+    assert result.codes.shape == (7, 0)
 
 
 def test_a_given_matrix_is_exact_where_the_rank_allows_it():

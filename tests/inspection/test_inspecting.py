@@ -165,7 +165,7 @@ def test_a_module_of_ones_own(pooled, query):
     model = Own(pooled).train()
     shown = inspect(model, torch.randn(1, 5, 16), labels=["the", "cat", "sat", "down", "here"])
     assert shown.on_input.output_token_index == query
-    assert [layer.weights.shape for layer in shown.layers] == [(2, 5, 5)] * 2
+    assert [layer.weights.shape for layer in shown.attention_maps] == [(2, 5, 5)] * 2
     assert model.training
     assert all(parameter.grad is None for parameter in model.parameters())
     html = shown._repr_html_()

@@ -197,7 +197,7 @@ def test_logits_and_weights_are_the_librarys(models: dict[str, Any], title: str)
     look_at = model_views.look_at
     view = look_at(name, given_to(title))
     np.testing.assert_allclose(view.on_input.output, logits, atol=1e-4)
-    for block, array in enumerate(layer.weights for layer in view.layers):
+    for block, array in enumerate(layer.weights for layer in view.attention_maps):
         np.testing.assert_allclose(array, weights[block], atol=1e-5)
     shown = asked("look", model=name, given=given_to(title), query=about["query"])
     assert len(shown["heads"]) == 8
@@ -229,19 +229,21 @@ def test_a_changed_head_is_what_intervene_makes_of_it(models: dict[str, Any], ti
     change = fixed[kind]() if kind in fixed else head.fixed(model_views.built_weights(kind, count))
     if title == "tiny/deit":
         values = torch.from_numpy((before.on_input.pixels / 255 - 0.5) / 0.5).float()[None]
-        effect = headwork.intervene(model, {before.layers[0].path: change}, pixel_values=values)
+        effect = headwork.intervene(model, {before.attention_maps[0].path: change}, pixel_values=values)
     else:
         import tokenizers
 
         ids = torch.tensor([tokenizers.Tokenizer.from_str(tokenizer()).encode(TEXT).ids])
-        effect = headwork.intervene(model, {before.layers[0].path: change}, input_ids=ids)
+        effect = headwork.intervene(model, {before.attention_maps[0].path: change}, input_ids=ids)
     expected = effect.output.logits.detach().numpy().reshape(-1, after.on_input.output.shape[-1])[-1]
     np.testing.assert_allclose(after.on_input.output, expected, atol=1e-4)
     assert np.abs(after.on_input.output - before.on_input.output).max() > 1e-3
-    rows = after.layers[0].weights[2]
+    rows = after.attention_maps[0].weights[2]
     assert np.allclose(rows.sum(-1), 0 if kind == "off" else 1, atol=1e-4)
-    np.testing.assert_allclose(after.layers[0].weights[1], before.layers[0].weights[1], atol=1e-6)
-    assert np.abs(after.layers[1].weights - before.layers[1].weights).max() > 1e-6
+    np.testing.assert_allclose(
+        after.attention_maps[0].weights[1], before.attention_maps[0].weights[1], atol=1e-6
+    )
+    assert np.abs(after.attention_maps[1].weights - before.attention_maps[1].weights).max() > 1e-6
     shown = asked("look", model=name, given=given, changes=f"0.2 {kind}")
     assert shown["effect"].startswith("With head 2 of block 0 ")
     assert "no head 4 of block 9" in refused("look", model=name, given=given, changes="9.4 off")

@@ -132,9 +132,11 @@ def test_a_changed_head_changes_what_follows_as_what_if_does(model: str, kind: s
     view = model_views.look_at(model, example(model, 4), f"{block}.{head} {kind}")
     np.testing.assert_allclose(view.on_input.output, expected, atol=1e-5)
     assert np.abs(view.on_input.output - trace.result[0]).max() > 1e-4
-    rows = view.layers[block].weights[head]
+    rows = view.attention_maps[block].weights[head]
     assert np.allclose(rows.sum(-1), 0 if kind == "off" else 1, atol=1e-4)
-    np.testing.assert_array_equal(view.layers[1].weights, trace["block 1/attention/weights"].values[0])
+    np.testing.assert_array_equal(
+        view.attention_maps[1].weights, trace["block 1/attention/weights"].values[0]
+    )
 
 
 def test_built_heads_look_where_their_names_say() -> None:

@@ -11,7 +11,7 @@ import torch
 from headwork.mechanisms.kernels import PLAIN
 from headwork.mechanisms.texts import keep_positions, ngram_logits, text_encoder
 from headwork.models import TextClassifier, TextClassifierConfig
-from headwork.models.text import ngram_rows, random_positions
+from headwork.models.text import hashed_ngram_rows, random_positions
 from headwork.readings import recorder
 
 SMALL: dict[str, Any] = {"width": 8, "hidden": 8, "heads": 2, "depth": 1, "vocabulary": 50, "max_length": 20}
@@ -26,7 +26,7 @@ def classifier(**changes: Any) -> TextClassifier:
 
 
 def test_the_row_of_a_pair_knows_its_order_and_that_of_a_word_not_its_position() -> None:
-    rows = ngram_rows(torch.tensor([[3, 4, 3, 4, 4, 3]]), None, classifier().config)
+    rows = hashed_ngram_rows(torch.tensor([[3, 4, 3, 4, 4, 3]]), None, classifier().config)
     word, pair, triple = rows.unbind(-1)
     assert word[0, 0] == word[0, 2] == word[0, 5]
     assert pair[0, 1] == pair[0, 3], "3 4 twice"
@@ -44,7 +44,7 @@ def test_an_ngram_counts_once_in_a_text() -> None:
     # 7; 7 7 and 0 0 7, 0 7, 0 7 7, 7 7 7: the fourth 7 brings nothing new.
     assert by_token[0, :2].abs().sum() > 0
     assert by_token[0, 4].tolist() == [0, 0]
-    rows = ngram_rows(tokens, mask, model.config)[mask != 0].unique()
+    rows = hashed_ngram_rows(tokens, mask, model.config)[mask != 0].unique()
     torch.testing.assert_close(length[0], ngrams.ratios[rows].norm(dim=0) + 1e-6)
     expected = (ngrams.table[rows] * ngrams.ratios[rows]).sum(0)
     torch.testing.assert_close(by_token.sum(1)[0], expected)
@@ -53,7 +53,7 @@ def test_an_ngram_counts_once_in_a_text() -> None:
 def test_pairs_are_spread_over_the_rows() -> None:
     config = TextClassifierConfig(**{**SMALL, "vocabulary": 30_000, "ngrams": 4096})
     tokens = torch.randint(30_000, (1, 4096), generator=torch.Generator().manual_seed(0)).unique()[None]
-    for rows in ngram_rows(tokens, None, config).unbind(-1):
+    for rows in hashed_ngram_rows(tokens, None, config).unbind(-1):
         filled = Counter(rows.flatten().tolist())
         assert len(filled) / rows.numel() > 0.6, "by chance, 63% or more"
         assert max(filled.values()) < 12
@@ -67,8 +67,8 @@ def test_padding_counts_for_nothing_on_either_side(padding: int) -> None:
     ahead = torch.cat([torch.full((1, 3), padding), tokens], 1)
     mask = torch.tensor([[1] * 4 + [0] * 3])
     torch.testing.assert_close(model(behind, mask), model(tokens, torch.ones_like(tokens)))
-    after = ngram_rows(ahead, mask.flip(1), model.config)[:, 3:]
-    assert torch.equal(ngram_rows(tokens, None, model.config), after)
+    after = hashed_ngram_rows(ahead, mask.flip(1), model.config)[:, 3:]
+    assert torch.equal(hashed_ngram_rows(tokens, None, model.config), after)
     both = (model.ngrams_of(tokens), model.ngrams_of(ahead, mask.flip(1)))
     logits = [ngram_logits(model.ngrams.tree(), *given) for given in both]  # type: ignore[misc]
     for alone, padded in zip(*logits, strict=True):

@@ -65,9 +65,9 @@ def test_a_part_of_a_batch_is_drawn_like_the_whole(digits, small):
 
     training = prepare(small("augmentation.erase=0.5"), log=quiet, data=digits).training
     chosen = np.arange(50)
-    (whole,), labels = training.batch(chosen, seed=(0, 3))
+    (whole,), labels = training.batch(chosen, augmentation_seed=(0, 3))
     for rank in range(3):
-        (part,), some = training.batch(chosen, part=slice(rank, None, 3), seed=(0, 3))
+        (part,), some = training.batch(chosen, part=slice(rank, None, 3), augmentation_seed=(0, 3))
         assert torch.equal(part, whole[rank::3])
         assert torch.equal(some, labels[rank::3])
     (plain,), _ = training.batch(chosen)

@@ -32,7 +32,7 @@ def figures(folder: Path, digit: Path, *, evaluated: bool) -> tuple[list[Any], l
     table = predict(folder, images=[digit], log=lines.append)
     told: list[Any] = [
         table.extra_data,
-        training.run_to_json(training.load_run(folder)),
+        training.run_to_json(training.load_run_config(folder)),
         training.load_metrics(folder),
     ]
     told.append(training.load_data_info(folder))
@@ -252,5 +252,5 @@ def test_a_host_program_is_left_as_it_was(digits, tmp_path, small):
     training.load_model(tmp_path / "run", log=quiet)
     (tmp_path / "run" / "result.json").unlink()
     training.train(small("epochs=1"), tmp_path / "other", log=quiet)
-    training.load_run(tmp_path / "run")
+    training.load_run_config(tmp_path / "run")
     assert state() == before

@@ -111,7 +111,7 @@ def run(finished: Path, tmp_path: Path) -> Path:
 FINISHED = ("config.json", "data.json", "metrics.jsonl", "result.json", "manifest.json")
 FINISHED += ("model/config.json", "model/manifest.json")
 TESTED = {"metrics.jsonl": training.load_metrics, "result.json": training.Result.read}
-TESTED |= {"data.json": training.load_data_info, "config.json": training.load_run}
+TESTED |= {"data.json": training.load_data_info, "config.json": training.load_run_config}
 TESTED |= {"manifest.json": training.Result.read}
 
 

@@ -13,7 +13,7 @@ from headwork import training
 from headwork.data import Texts, TextSplit
 from headwork.inspection.run_report import write_report
 from headwork.models import TextClassifier, TextClassifierConfig
-from headwork.models.text import ngram_rows
+from headwork.models.text import hashed_ngram_rows
 from headwork.training.evaluation import baseline
 from headwork.training.examples import TextExamples
 from headwork.training.initialisation import set_log_ratios
@@ -51,7 +51,7 @@ def test_ratios_by_hand():
     )
     set_log_ratios(model, examples)
     tokens = torch.from_numpy(tokenizer.encode(["fine film"]).ids.astype(np.int64))[None]
-    word, pair, _ = ngram_rows(tokens, None, model.config).unbind(-1)
+    word, pair, _ = hashed_ngram_rows(tokens, None, model.config).unbind(-1)
     ratio = {
         name: model.ngrams.ratios[row].tolist()
         for name, row in (("fine", word[0, 1]), ("film", word[0, 2]), ("fine film", pair[0, 2]))
@@ -60,7 +60,7 @@ def test_ratios_by_hand():
     assert ratio["fine"] == pytest.approx([-math.log(4), math.log(4)])
     assert ratio["film"] == pytest.approx([math.log(3 / 2), -math.log(3 / 2)])
     assert ratio["fine film"] == pytest.approx([-math.log(2), math.log(2)])
-    unseen = ngram_rows(torch.tensor([[9, 9, 9]]), None, model.config)[0, 2, 1]
+    unseen = hashed_ngram_rows(torch.tensor([[9, 9, 9]]), None, model.config)[0, 2, 1]
     assert model.ngrams.ratios[unseen].tolist() == [0, 0]
 
 

@@ -215,7 +215,7 @@ def test_old_results_are_read_and_new_ones_hold_no_forecast(finished, tmp_path):
     (old / "result.json").write_text(json.dumps({**record, "forecast": 7.5}))
     (old / "metrics.jsonl").write_text('{"step": 0, "forecast": 7.5}\n' + (old / "metrics.jsonl").read_text())
     result = training.Result.read(old)
-    assert ("steps", 22) in result_table(result, training.load_run(old)).rows
+    assert ("steps", 22) in result_table(result, training.load_run_config(old)).rows
     assert result.told == result.record
 
 
@@ -267,7 +267,7 @@ def test_a_native_run_follows_the_fused_one(small, digits, tmp_path, monkeypatch
     fast = training.train(run, tmp_path / "native", log=quiet, data=digits)
     monkeypatch.setattr(native, "MAX_TIME_RATIO", 0.0)  # slower than anything: the fused kernels are taken
     fused = training.train(run, tmp_path / "fused", log=quiet, data=digits)
-    backends = [training.load_run(tmp_path / name).model.backend for name in ("native", "fused")]
+    backends = [training.load_run_config(tmp_path / name).model.backend for name in ("native", "fused")]
     assert backends == ["native", "fused"]
     losses = [[line["training"]["loss"] for line in result.metrics] for result in (fast, fused)]
     assert losses[0] != losses[1]

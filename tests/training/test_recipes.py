@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwork.errors import InputError
-from headwork.training import Result, changed, load_run, run_to_json, text, vision
+from headwork.training import Result, changed, load_run_config, run_to_json, text, vision
 from headwork.training.recipes import RunConfig, read_run, settable
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -104,7 +104,7 @@ def test_wrong_settings_are_refused(setting, said):
 def test_ngrams_are_an_option_of_texts():
     """The transformer alone is the recipe; with n-grams it is that of the run which is kept."""
     assert text().model.ngrams == text(model="lstm").model.ngrams == 0
-    assert text(ngrams=True) == load_run(RESULTS / "imdb-ngrams")
+    assert text(ngrams=True) == load_run_config(RESULTS / "imdb-ngrams")
     with pytest.raises(InputError, match="--ngrams with --encoder minilm"):
         text(encoder="minilm", ngrams=True)
 
@@ -140,7 +140,7 @@ def test_old_names_of_a_run_s_fields_are_read(recipe, old):
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*/config.json")), ids=lambda path: path.parent.name)
 def test_the_kept_runs_are_read(path):
-    data, run = json.loads(path.read_text()), load_run(path.parent)
+    data, run = json.loads(path.read_text()), load_run_config(path.parent)
     kept = {**data, "batch_size": data.get("batch"), "label_smoothing": data.get("smoothing")} | data
     assert (run.batch_size, run.label_smoothing) == (kept["batch_size"], kept["label_smoothing"])
     assert Result.read(path.parent).test_accuracy > 0.8

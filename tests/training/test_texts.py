@@ -64,7 +64,7 @@ def test_a_file_of_one_s_own(trained):
     assert result.test_accuracy > 0.8
     facts = training.load_data_info(trained)
     assert facts.classes == ("five", "one")
-    assert training.load_run(trained).model.max_length == 12
+    assert training.load_run_config(trained).model.max_length == 12
     table = predict(trained, texts=["a great film", "the plot was awful"])
     assert [row[1] for row in table.rows] == ["five", "one"]
     assert sum(table.extra_data["probabilities"][0].values()) == pytest.approx(1)

@@ -97,8 +97,7 @@ class Text(Renderer):
     # --- values ---------------------------------------------------------------------------------
 
     def values(self, block: blocks.Values) -> Iterator[str]:
-        head = [*self.wrapped(block.title), *self.wrapped(block.settings, "  ", "  ")]
-        yield "\n".join(head)
+        yield "\n".join([*self.wrapped(block.title), *self.wrapped(block.settings, "  ", "  ")])
         for value in block.all_values():
             yield "\n".join([*self._value_heading(value), *self._numbers(value, block.all_cells)])
         yield from self.cautions(block.warnings)

@@ -188,27 +188,27 @@ class TryScreen {
     const slider = this.view.options.find((option) => option.kind === "slider");
     const input = this.lastInput && this.canvas.cell(...this.lastInput) ? this.lastInput : null;
     const isInput = this.state.inputs?.[path] !== undefined;
-    const of = slider ? [slider.name, ""] : input;
-    if (!of || isInput || !this.lab.isReady) { this.chartBox.hidden = true; return; }
+    const varied = slider ? [slider.name, ""] : input;
+    if (!varied || isInput || !this.lab.isReady) { this.chartBox.hidden = true; return; }
     const wait = this.lab.served ? 150 : 500;
     this.chartTimer = setTimeout(async () => {
-      const answer = await this.chartCalls.ask("sensitivity", { state: this.state, path, index, of: of[0], of_index: of[1] });
+      const answer = await this.chartCalls.ask("sensitivity", { state: this.state, path, index, of: varied[0], of_index: varied[1] });
       if (!answer) return;
       this.chartBox.hidden = Boolean(answer.error) || answer.flat;
-      if (!answer.error) this.drawChart(answer, of);
+      if (!answer.error) this.drawChart(answer, varied);
     }, wait);
   }
 
   symbol(path) { return this.view.values.find((value) => value.path === path)?.symbol || path; }
 
-  drawChart({ points, at, x, y, words }, of) {
+  drawChart({ points, at, x, y, words }, varied) {
     const [width, height] = [180, 70];
     const place = ([a, b]) => `${(a * width).toFixed(1)} ${((1 - b) * height).toFixed(1)}`;
     const picture = `<svg viewBox="-4 -4 ${width + 8} ${height + 8}" role="img"><path d="M${points.map(place).join("L")}"></path>${
       at === null ? "" : `<circle r="4" cx="${(points[at][0] * width).toFixed(1)}" cy="${((1 - points[at][1]) * height).toFixed(1)}"></circle>`}</svg>`;
     this.chartBox.innerHTML = picture;
     this.chartBox.firstChild.setAttribute("aria-label", words);
-    const name = of[0] === "beta" ? "β" : `${this.symbol(of[0])}[${of[1]}]`;
+    const name = varied[0] === "beta" ? "β" : `${this.symbol(varied[0])}[${varied[1]}]`;
     this.chartBox.append(make("p", {}, make("span", {}, x[0]), make("b", {}, name), make("span", {}, x[1])));
     this.chartBox.append(make("i.top", {}, y[1]), make("i.bottom", {}, y[0]), make("i.of", {}, this.marked ? `${this.symbol(this.marked[0])}[${this.marked[1]}]` : ""));
     this.chartBox.title = words;

@@ -56,8 +56,9 @@ def _weights(p: EncoderLayerParameters) -> list[Tensor]:
 
 def _sizes_if_supported(tokens: Tensor, parameters: EncoderLayerParameters, **options: Any) -> Sizes | None:
     """The sizes for which to compile, or None where only the fused kernels will do."""
-    weights, kernels, kind = _weights(parameters), options["kernels"], (tokens.dtype, tokens.device)
-    fits = all(each is not None and (each.dtype, each.device) == kind for each in weights)
+    weights, kernels = _weights(parameters), options["kernels"]
+    dtype_and_device = (tokens.dtype, tokens.device)
+    fits = all(each is not None and (each.dtype, each.device) == dtype_and_device for each in weights)
     fits = fits and tokens.dim() == 3 and tokens.device.type == "cpu" and tokens.dtype in REALS
     options_fit = options.get("mask") is None and options["normalisation"] == "pre"
     options_fit = options_fit and kernels.attention_kind == "softmax" and kernels.drop is no_dropout
