@@ -21,8 +21,11 @@ from headwork.grading import Mark, grade
 
 DATA = FOLDER / "outside_answers.jsonl"
 # Accepted by rules that hold for all: 1.5 for 1.4011 is off by one in its last digit; heads after tokens;
-# beta written with the weights, not the scores; all sines before all cosines.
-ACCEPTED = ("a-113", "b-075", "f-012", "f-202", "g-265")
+# beta written with the weights, not the scores; all sines before all cosines. With it the step that counts.
+ACCEPTED: dict[str, str | None] = dict.fromkeys(
+    ("a-113", "b-075", "f-012", "f-202", "g-265", "h-111", "h-222", "i-109")
+)
+ACCEPTED |= {"h-116": "weights", "j-210": "per head"}
 
 
 def read(path: Path = DATA) -> list[dict[str, Any]]:
@@ -36,9 +39,10 @@ def graded(row: dict[str, Any]) -> Mark:
 
 def holds(row: dict[str, Any], mark: Mark) -> bool:
     """Full marks for a right answer; of a wrong one the first wrong step is the examiner's."""
-    if row["group"] == "right" or row["id"] in ACCEPTED:
+    first = ACCEPTED.get(row["id"], next(iter(row["wrong"]), None))
+    if first is None:
         return mark.points == mark.max_points
-    return mark.first_wrong is not None and mark.first_wrong.path == row["wrong"][0]
+    return mark.first_wrong is not None and mark.first_wrong.path == first
 
 
 def charged_once(mark: Mark) -> bool:
