@@ -45,7 +45,7 @@ AVOIDED = {
     "phrases of up to": "n-grams of up to",
     "the phrases do": "the n-grams do",
 }
-LARGEST_PACKAGE = 30_700  # lines of code; why not 30,000, ARCHITECTURE.md says under 2026-11-20
+LARGEST_PACKAGE = 30_720  # lines of code; why not 30,000, ARCHITECTURE.md says under 2026-11-20
 FORMER_FIELDS = {"right when said", "time a token", "time a token,", "time a token, {}"}  # of --json, kept
 AVOIDED_WORDS = {r"\bWRONG\b": "incorrect", r"\b[Mm]end(s|ed|ing)?\b": "fix"}
 

@@ -40,7 +40,7 @@ def graded(row: dict[str, Any]) -> Mark:
 def holds(row: dict[str, Any], mark: Mark) -> bool:
     """Full marks for a right answer; of a wrong one the first wrong step is the examiner's."""
     first = ACCEPTED.get(row["id"], next(iter(row["wrong"]), None))
-    if first is None:
+    if row["group"] == "right" or first is None:
         return mark.points == mark.max_points
     return mark.first_wrong is not None and mark.first_wrong.path == first
 

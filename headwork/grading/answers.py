@@ -46,7 +46,7 @@ class Entries:
         return tuple(self.values.shape)
 
     @property
-    def finest(self) -> float:
+    def smallest_half_unit(self) -> float:
         """Half a unit of the last digit of the most precise decimal; 0 where there is none."""
         half_units = self.half_unit[(self.half_unit > 0) & (self.significant >= 2)]
         half_units = half_units if half_units.size else self.half_unit[self.half_unit > 0]
@@ -130,11 +130,13 @@ def _read(nested: Any, factor: str) -> Entries:
         significant = np.where(exact, math.inf, significant)
     entries = Entries(values, half_unit, decimal_places, significant, texts)
     # A bare 0 or 1 among decimals is rounded like them.
-    finest = entries.finest
-    integers = (half_unit == 0) & (decimal_places == 0) & (finest > 0)
-    digits = np.round(-np.log10(2 * finest)) if finest else 0
+    smallest_half_unit = entries.smallest_half_unit
+    integers = (half_unit == 0) & (decimal_places == 0) & (smallest_half_unit > 0)
+    digits = np.round(-np.log10(2 * smallest_half_unit)) if smallest_half_unit else 0
     decimal_places = np.where(integers, digits, decimal_places)
-    return replace(entries, half_unit=np.where(integers, finest, half_unit), decimal_places=decimal_places)
+    return replace(
+        entries, half_unit=np.where(integers, smallest_half_unit, half_unit), decimal_places=decimal_places
+    )
 
 
 def as_counts(entries: Entries, *, about: bool) -> Entries:
@@ -201,7 +203,9 @@ def tolerance(entries: Entries, digits: int) -> Array:
     integers = (entries.half_unit == 0) & (entries.significant < max(digits, 3))
     sparse = (entries.decimal_places < least) & (entries.significant < max(least, 2))
     # A short entry among longer ones (0.1 for 0.100, 0.0 for 0.0003) has lost its last zeros.
-    short = max(asked, entries.finest if entries.finest <= 0.5 * 10.0**-least else 0.0)
+    short = max(
+        asked, entries.smallest_half_unit if entries.smallest_half_unit <= 0.5 * 10.0**-least else 0.0
+    )
     return np.where(sparse | integers, short, np.maximum(asked, rounded))
 
 

@@ -134,8 +134,8 @@ def order_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     for place, operand in enumerate(outer.operands):
         for steps in (1, 2, 3, 4) if outer.operation == "sqrt" else (1, 2):
             for part in _moved_inwards(outer, place, operand, steps):
-                names, cost = {"a": tensor, "b": operand}, 1 if outer.operation == "sqrt" else 1 + steps
-                yield StepEdit("order-exchanged", says, {number: part}, names, cost)
+                names, rarity = {"a": tensor, "b": operand}, 1 if outer.operation == "sqrt" else 1 + steps
+                yield StepEdit("order-exchanged", says, {number: part}, names, rarity)
 
 
 def _moved_inwards(outer: Node, place: int, operand: HandTensor, steps: int) -> Iterator[Node]:

@@ -23,7 +23,15 @@ from headwork.grading.slice_edits import (
     result_slice_edits,
 )
 from headwork.grading.sliding_edits import border_edits, kernel_part_edits
-from headwork.grading.step_graph import SLID, Changes, StepEdit, StepGraph, constant, same_node, transposed
+from headwork.grading.step_graph import (
+    SLID_INPUTS,
+    Changes,
+    StepEdit,
+    StepGraph,
+    constant,
+    same_node,
+    transposed,
+)
 from headwork.grading.two_edits import two_edits
 from headwork.grading.weight_edits import weight_edits
 from headwork.numbers import HandTensor
@@ -31,16 +39,22 @@ from headwork.numbers.operations import Node
 
 Options = Mapping[str, Any]
 TABLE: dict[str, list[dict[str, Any]]] = load_package_toml(__file__, "edits.toml")
-ALONG = ("amax", "sum", "softmax", "cumsum", "unsqueeze")  # operations that need more than one number
+AXIS_OPERATIONS = (
+    "amax",
+    "sum",
+    "softmax",
+    "cumsum",
+    "unsqueeze",
+)  # operations that need more than one number
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
-TOLERANCE = 1e-6  # smaller numbers stand in no formula
+SMALLEST_FORMULA_NUMBER = 1e-6  # smaller numbers stand in no formula
 MOST_PLACES = 4  # of one edit, of which two are tried at once
 # What is done to the numbers of a formula, too.
 COMMON_TO_CONSTANTS = ("term left out", "factor left out", "division left out", "subtracted")
 
 
 def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
-    """Every small edit of a step, each as data. The order is that of likelihood only within a cost."""
+    """Every small edit of a step, each as data. The order is that of likelihood only within a rarity."""
     single_edits = list(_edits(graph))
     yield from single_edits
     yield from _edits_at_two_places(single_edits)
@@ -50,12 +64,12 @@ def _edits_at_two_places(single_edits: list[StepEdit]) -> Iterator[StepEdit]:
     """One edit made at two places: neither matrix applied, both transposed."""
     alike: dict[tuple[str, str], list[StepEdit]] = {}
     for edit in single_edits:
-        if not edit.options and (edit.cost < 2 or edit.mistake_id in ("off by one", "reversed")):
-            alike.setdefault((edit.cause, edit.says), []).append(edit)
+        if not edit.options and (edit.rarity < 2 or edit.mistake_id in ("off by one", "reversed")):
+            alike.setdefault((edit.slug, edit.says), []).append(edit)
     for edits in alike.values():
         for first, second in combinations(edits, 2) if len(edits) <= MOST_PLACES else ():
             if not set(first.changes) & set(second.changes):
-                yield two_edits(first, second)._replace(cost=first.cost + 1, mistake_id=first.mistake_id)
+                yield two_edits(first, second)._replace(rarity=first.rarity + 1, mistake_id=first.mistake_id)
 
 
 def _edits(graph: StepGraph) -> Iterator[StepEdit]:
@@ -63,7 +77,9 @@ def _edits(graph: StepGraph) -> Iterator[StepEdit]:
     yield from in_every_branch([edit_lists[number] for number in group] for group in graph.branches)
     in_branches = {number for group in graph.branches for number in group}
     for number, edits in enumerate(edit_lists):
-        yield from (x._replace(cost=min(x.cost + 1, 3)) for x in edits) if number in in_branches else edits
+        yield from (
+            (x._replace(rarity=min(x.rarity + 1, 3)) for x in edits) if number in in_branches else edits
+        )
     yield from other_operand_edits(graph)
     yield from _extra_operation_edits(graph)
     yield from _scale_edits(graph)
@@ -83,10 +99,12 @@ def _edits(graph: StepGraph) -> Iterator[StepEdit]:
 
 def _operation_edits(graph: StepGraph, number: int) -> Iterator[StepEdit]:
     tensor = graph.operations[number]
-    if any(0 < np.abs(operand.array).max(initial=0) < TOLERANCE for operand in tensor.node.operands):
+    if any(
+        0 < np.abs(operand.array).max(initial=0) < SMALLEST_FORMULA_NUMBER for operand in tensor.node.operands
+    ):
         return  # that is against rounding, and no part of the formula
     yield from position_edits(number, tensor, heads="heads" in graph.case.options)
-    windows = any(name in graph.tensors for name in SLID) and "matrix" not in graph.tensors
+    windows = any(name in graph.tensors for name in SLID_INPUTS) and "matrix" not in graph.tensors
     table = _table_edits(number, tensor, TABLE.get(tensor.node.operation, []))
     yield from (edit for edit in table if not windows or edit.mistake_id != "transposed")
     yield from _table_edits(number, tensor, TABLE["part" if tensor is not graph.result else "result"])
@@ -131,7 +149,7 @@ def build_node(row: Any, named: Mapping[Any, Any], own_options: Options, sizes: 
 
 def _unpacked_rows(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, Any, float, str]]:
     for row in rows:
-        yield row["slug"], row["says"], row["instead"], row.get("cost", 1), row.get("mistake_id", "")
+        yield row["slug"], row["says"], row["instead"], row.get("rarity", 1), row.get("mistake_id", "")
 
 
 def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) -> Iterator[StepEdit]:
@@ -148,23 +166,23 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
     counted = counted and any(not x.label and not x.node.operands for x in operands)
     if node.operation == "multiply" and any(x.label and is_switch(x) for x in operands):
         return  # with biases or without: nobody takes that for a factor
-    for cause, says, instead, cost, mistake_id in _unpacked_rows(rows):
-        if left.size == tensor.array.size == 1 and ("with-itself" in cause or _uses(instead, ALONG)):
+    for slug, says, instead, rarity, mistake_id in _unpacked_rows(rows):
+        if left.size == tensor.array.size == 1 and ("with-itself" in slug or _uses(instead, AXIS_OPERATIONS)):
             continue  # a single number is not taken for another matrix, nor for a row
-        if (left.size == count and "everything" in cause) or (compares and cause.endswith("-alone")):
+        if (left.size == count and "everything" in slug) or (compares and slug.endswith("-alone")):
             continue  # all of a vector is its sum; of weights the largest counts alone, not of queries
-        if "-for-{" in cause and all(labels):
+        if "-for-{" in slug and all(labels):
             mistake_id = swap_id(*labels)
         if mistake_id == "twice" and sizes_of(operands) == [2.0]:
             mistake_id = "doubled"
-        if cause == "added-for-multiplied" and sizes_of(operands) == [0.0]:
-            cost += 1
+        if slug == "added-for-multiplied" and sizes_of(operands) == [0.0]:
+            rarity += 1
         if counted and mistake_id not in COMMON_TO_CONSTANTS:
-            cost += 1
+            rarity += 1
         if not left.shape and _uses(instead, ("sqrt",)):
-            cost += 2
+            rarity += 2
         part = build_node(instead, parts, node.options, sizes)
-        yield StepEdit(cause, says, {number: part}, names, cost, mistake_id)
+        yield StepEdit(slug, says, {number: part}, names, rarity, mistake_id)
 
 
 def sizes_of(operands: Sequence[HandTensor]) -> list[float]:
@@ -191,10 +209,10 @@ def _uses(instead: Any, names: tuple[str, ...]) -> bool:
 def _operand_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     names = {"it": graph.tensors[label]}
     counted = label == "places" or graph.case.counts_sizes
-    for cause, says, instead, cost, mistake_id in _unpacked_rows(TABLE["operand"]):
+    for slug, says, instead, rarity, mistake_id in _unpacked_rows(TABLE["operand"]):
         part = build_node(instead, {"it": label}, {}, {})
-        cost += mistake_id == "off by one" and not counted
-        yield StepEdit(cause, says, {label: part}, names, cost, mistake_id)
+        rarity += mistake_id == "off by one" and not counted
+        yield StepEdit(slug, says, {label: part}, names, rarity, mistake_id)
 
 
 def _constant_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -220,9 +238,9 @@ def _constant_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterat
             part = with_operand(tensor, place, constant(place, other))
             names = {"a": HandTensor(np.array(other)), "b": operand}
             near_by = other in (*sizes, value - 1, value + 1, 10000.0)
-            cost, doubled = 1.8 if not tensor.shape else 2 if near_by else 3, other == 2 * value
+            rarity, doubled = 1.8 if not tensor.shape else 2 if near_by else 3, other == 2 * value
             says, mistake_id = "{a} stands where {b} belongs", "doubled" if doubled else ""
-            yield StepEdit("{a}-for-{b}", says, {number: part}, names, cost, mistake_id)
+            yield StepEdit("{a}-for-{b}", says, {number: part}, names, rarity, mistake_id)
 
 
 def _chain_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -292,15 +310,15 @@ def _scale_edits(graph: StepGraph) -> Iterator[StepEdit]:
             continue
         inside = tensor.node.operation == "softmax"
         for text, value in scales.items() if not inside else list(scales.items())[:-2]:
-            for name, cause in (("multiply", "multiplied-by-{a}"), ("divide", "divided-by-{a}")):
+            for name, slug in (("multiply", "multiplied-by-{a}"), ("divide", "divided-by-{a}")):
                 node: Any = 0 if inside else same_node(tensor)
                 part = Node(name, (node, constant(node, value)), {})
                 part = Node("softmax", (part,), tensor.node.options) if inside else part
                 what = "what the softmax is taken of" if inside else "the result"
-                says = f"{what} is {cause[:-4].replace('-', ' ')} {{a}}, which does not belong there"
-                cost = 1 if isinstance(graph.case.options.get(text.removesuffix("^2"), 1), float) else 2
+                says = f"{what} is {slug[:-4].replace('-', ' ')} {{a}}, which does not belong there"
+                rarity = 1 if isinstance(graph.case.options.get(text.removesuffix("^2"), 1), float) else 2
                 mistake_id = f"{name} {text.removesuffix('^2')}"
-                yield StepEdit(cause, says, {number: part}, {"a": text}, cost, mistake_id)
+                yield StepEdit(slug, says, {number: part}, {"a": text}, rarity, mistake_id)
 
 
 def _extra_operation_edits(graph: StepGraph) -> Iterator[StepEdit]:
@@ -311,8 +329,8 @@ def _extra_operation_edits(graph: StepGraph) -> Iterator[StepEdit]:
         if tensor.shape == result.shape:
             says = "{a} is given, which comes later"
             mistake_id = f"given {swap_id(label, graph.path)}"
-            cost = 2 if result.array.size > 1 else 3
-            yield StepEdit("{a}-given", says, {number: tensor}, {"a": tensor}, cost, mistake_id)
+            rarity = 2 if result.array.size > 1 else 3
+            yield StepEdit("{a}-given", says, {number: tensor}, {"a": tensor}, rarity, mistake_id)
     for inner in graph.operations[:-1]:
         if inner.shape == result.shape:
             twice: Changes = {number: Node("add", (node, inner), {})}
@@ -331,9 +349,9 @@ def _extra_operation_edits(graph: StepGraph) -> Iterator[StepEdit]:
             name, mistake_id = row["operation"], f"{row['operation']} {label.rpartition('/')[2]}"
             # nobody multiplies two matrices entry by entry without need
             scaled = name in ("multiply", "divide") and not graph.case.counts_sizes
-            cost = 3 if (scaled and tensor.shape == result.shape) or label == "padding" else 2
+            rarity = 3 if (scaled and tensor.shape == result.shape) or label == "padding" else 2
             part = Node(name, (node, label), {})
-            yield StepEdit(row["slug"], row["says"], {number: part}, names, cost, mistake_id)
+            yield StepEdit(row["slug"], row["says"], {number: part}, names, rarity, mistake_id)
         if tensor.array.ndim == 1 < tensor.array.size and result.array.size == 1:
             says, last = "the last number of {a} is added, which does not belong there", slice(-1, None)
             part = Node("getitem", (label,), {"key": last})
@@ -358,10 +376,10 @@ def _option_edits(graph: StepGraph) -> Iterator[StepEdit]:
                 near |= {taps, taps - 1, taps // 2} - ({taps} if name == "padding" else {taps - 1})
             for wrong in sorted(near - {value}):
                 left_out = value > least and wrong == least
-                cause = "{a}-left-out" if left_out else f"{{a}}-{wrong}-for-{{b}}"
+                slug = "{a}-left-out" if left_out else f"{{a}}-{wrong}-for-{{b}}"
                 says = "the {a} is left out" if left_out else f"the {{a}} is taken as {wrong}; it is {{b}}"
                 if wrong >= least:
-                    yield StepEdit(cause, says, {}, names, 1 if left_out else 2, name, {name: wrong})
+                    yield StepEdit(slug, says, {}, names, 1 if left_out else 2, name, {name: wrong})
                 if name == "stride" and wrong == 1:
                     says = "the stride is left out, and only as many outputs given as with it"
                     cut = tuple(map(slice, graph.result.shape))

@@ -84,7 +84,7 @@ class Marker:
         self.any_wrong = False
         self.unexplained: list[str] = []  # the wrong steps whose cause is not known, and those of zeros
         self.mistake_ids: dict[str, set[str]] = {}  # of the wrong steps
-        self.made_before, self.needs_no_work = {*made_before}, set[str]()  # edits, and steps
+        self.made_before, self.steps_without_work = {*made_before}, set[str]()  # edits, and steps
         self.half_units: Steps = {}  # how far each entry may be from the number that was meant
         self.entries: dict[str, Entries] = {}
         self.starting_steps: dict[str, StartingSteps] = {}
@@ -149,7 +149,7 @@ class Marker:
         self.own_steps[path], self.precise[path] = values, self._unrounded(path, entries) if right else values
         self.any_wrong |= not right
         # The rounding of a number of the key is known; any other may be anything that rounds to it.
-        rounded = np.where(entries.half_unit > 0, entries.finest, 0.0)
+        rounded = np.where(entries.half_unit > 0, entries.smallest_half_unit, 0.0)
         self.half_units[path] = rounded if self.any_wrong else np.abs(values - self.precise[path])
 
     def _read(self, path: str, shape: tuple[int, ...]) -> list[Entries]:
@@ -213,19 +213,19 @@ class Marker:
     def _verdict(self, path: str, entries: Entries) -> tuple[bool, str] | None:
         """None if it is not right; else whether it was rounded too early, and a remark."""
         remark = f"follows from your {'own' if self.any_wrong else 'rounded'} numbers"
-        for off in (False, True):
-            if self._near(entries, self.solution[path], one_unit=off):
-                asked = np.full(entries.shape, (1.5 if off else 0.5) * 10.0**-self.digits)
+        for one_unit in (False, True):
+            if self._near(entries, self.solution[path], one_unit=one_unit):
+                asked = np.full(entries.shape, (1.5 if one_unit else 0.5) * 10.0**-self.digits)
                 short = (entries.decimal_places < self.digits) & (entries.significant < self.digits)
                 early = bool((short & mismatches(entries, self.solution[path], asked)).any())
                 few = f"{self.digits} digits are asked for" if early else ""
-                return early, "; ".join(part for part in (few, LAST_DIGIT if off else "") if part)
+                return early, "; ".join(part for part in (few, LAST_DIGIT if one_unit else "") if part)
         expected = self.case.run(self.own_steps)[path]
         precise = self.case.run(self.precise)[path]
-        for off in (False, True):
-            if self.any_wrong and self._near(entries, precise, one_unit=off):
+        for one_unit in (False, True):
+            if self.any_wrong and self._near(entries, precise, one_unit=one_unit):
                 return self._followed(path, False, remark)
-            if self._near(entries, expected, one_unit=off):
+            if self._near(entries, expected, one_unit=one_unit):
                 return self._followed(path, not self.any_wrong, remark)
         error = self.case.propagated_error(self.own_steps, self.half_units, path)
         if self._near(entries, expected, error) or self._near(entries, expected, error, one_unit=True):
@@ -245,7 +245,7 @@ class Marker:
         numbers = (self.case, self.solution, self.own_steps)
         if not any(needs_no_work(path, x, *numbers, self.starting_steps[x].written) for x in doubted):
             return early, remark
-        self.needs_no_work.add(path)
+        self.steps_without_work.add(path)
         return None
 
     def _other_forms(self, path: str) -> Iterator[tuple[str, Array]]:
@@ -293,7 +293,7 @@ class Marker:
             sentence = "some entries are not filled in"
             cause = Cause("left-open", sentence, f"{blank} of {entries.values.size}")
             return StepMark(path, "missing", 0.0, max_points, sentence, (cause,), cells, wrong.reference)
-        if path in self.needs_no_work:
+        if path in self.steps_without_work:
             cause = Cause("needs-no-work", "this step follows without any work, so it earns no points")
             return StepMark(path, "wrong", 0.0, max_points, "", (cause,), (), wrong.reference)
         causes = tuple(find_causes(self.case, wrong, self.made_before))

@@ -13,10 +13,14 @@ from headwork.grading.wording import WORD_TABLES
 from headwork.grading.wrong_step import Cause
 
 MIN_JOINT_BITS = 3.0  # bits by which several steps must show what none of them shows by itself
-AGAIN, APART, OTHER = 0.5, -1.0, 8.0  # bits of a mistake made again, of a second one, of one not known
+AGAIN_BITS, APART_BITS, UNKNOWN_BITS = (
+    0.5,
+    -1.0,
+    8.0,
+)  # bits of a mistake made again, of a second one, of one not known
 # bits of the same edit with another operand; of another of one idea; of what a known mistake says better
-ALIKE, OF_ONE_IDEA, SAID_BETTER = 2.0, 1.0, 1.5
-AS_GOOD = 1.0  # bits: what explains the same steps is told beside the likeliest
+ALIKE_BITS, ONE_IDEA_BITS, SAID_BETTER_BITS = 2.0, 1.0, 1.5
+AS_GOOD_BITS = 1.0  # bits: what explains the same steps is told beside the likeliest
 IDEAS = WORD_TABLES["ideas"]  # which causes come from one idea, in different steps
 MISREAD = "it-misread"
 BY_OPERAND = ("", "a-for-b", "other-formula", "part-copied", "entry-of-it-misread", "entry-of-it-left-out")
@@ -101,7 +105,7 @@ def keep_agreeing_causes(steps: list[StepMark]) -> list[StepMark]:
         if not best:
             break
         as_good = [x for x in likely if together[x] == together[best]]
-        as_good = [x for x in as_good if sum(gains[x]) > sum(gains[best]) - AS_GOOD]
+        as_good = [x for x in as_good if sum(gains[x]) > sum(gains[best]) - AS_GOOD_BITS]
         for step in together[best]:
             likeliest = list[Cause]()
             for mistake_id in (best, *(x for x in as_good if x != best)):
@@ -140,7 +144,7 @@ def _joint_gain(mistake_id: str, steps: list[StepMark]) -> tuple[float, float]:
     With it how much less it is to be told than another that explains the same.
     """
     causes = [[cause for cause in step.causes if mistake_id in _mistake_ids(cause)] for step in steps]
-    once = max(min(cause.bits for cause in found) for found in causes) + AGAIN * (len(steps) - 1)
+    once = max(min(cause.bits for cause in found) for found in causes) + AGAIN_BITS * (len(steps) - 1)
     doubts = [{cause.doubt for cause in found} for found in causes]
     thin = all(x <= {"thin", "again"} for x in doubts)
     # Where another cause is named, the numbers show no more than how rare that one is.
@@ -150,11 +154,14 @@ def _joint_gain(mistake_id: str, steps: list[StepMark]) -> tuple[float, float]:
     shown = sum(min(x[0].evidence_bits, bits) for x, bits in zip(causes, named_bits, strict=True))
     if thin and ({"again"} in doubts or shown - once < MIN_JOINT_BITS):
         return -1.0, 0.0
-    apart = [min((c.bits or OTHER for c in step.causes if c.is_named), default=OTHER) for step in steps]
+    apart = [
+        min((c.bits or UNKNOWN_BITS for c in step.causes if c.is_named), default=UNKNOWN_BITS)
+        for step in steps
+    ]
     worse = all(x <= {"beside", "again"} for x in doubts)
     same = all(cause.mistake_id == mistake_id for found in causes for cause in found)
-    unlike = OF_ONE_IDEA if mistake_id in IDEAS else 0.0 if same else ALIKE
-    return sum(apart) + APART * (len(steps) - 1) - once - unlike, -SAID_BETTER * worse
+    unlike = ONE_IDEA_BITS if mistake_id in IDEAS else 0.0 if same else ALIKE_BITS
+    return sum(apart) + APART_BITS * (len(steps) - 1) - once - unlike, -SAID_BETTER_BITS * worse
 
 
 def count_once(steps: list[StepMark]) -> list[StepMark]:

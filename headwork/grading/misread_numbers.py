@@ -12,16 +12,16 @@ from headwork.grading.wrong_step import WrittenNumbers
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
-LEAST_BITS, COST_BITS = 1.0, 3.0  # how rare a mistake is, by its cost
+LEAST_BITS, COST_BITS = 1.0, 3.0  # how rare a mistake is, by its rarity
 # Costs of a size read with two digits exchanged, and as any other; the largest that is tried.
 SWAPPED, UNBELIEVED, MOST_SIZES = 1.2, 2.5, 4000
 UNBELIEVED_BITS = 6.0  # more than for two digits exchanged
 EXCHANGED, ONE_DIGIT, ANY_NUMBER = range(3)  # two digits; one that is another, missing or too many
 
 
-def edit_bits(cost: float) -> float:
-    """How rare an edit of that cost is, in bits."""
-    return LEAST_BITS + COST_BITS * cost
+def edit_bits(rarity: float) -> float:
+    """How rare an edit of that rarity is, in bits."""
+    return LEAST_BITS + COST_BITS * rarity
 
 
 def misread_entries(graph: StepGraph, target: WrittenNumbers) -> list[tuple[StepEdit, float]]:
@@ -34,14 +34,14 @@ def misread_entries(graph: StepGraph, target: WrittenNumbers) -> list[tuple[Step
     for label in graph.leaves:
         tensor = graph.tensors[label]
         for index in np.ndindex(tensor.shape) if label not in graph.earlier else ():
-            slope = graph.apply(_read_as(label, tensor, index, 1.0))
-            if slope is None or slope[first_wrong] == start:
+            raised_by_one = graph.apply(_read_as(label, tensor, index, 1.0))
+            if raised_by_one is None or raised_by_one[first_wrong] == start:
                 continue
             tried += 1
-            step = (target.values[first_wrong] - start) / (slope[first_wrong] - start)
-            if not math.isfinite(step) or round(step) == 0 or abs(step - round(step)) > 0.2:
+            change = (target.values[first_wrong] - start) / (raised_by_one[first_wrong] - start)
+            if not math.isfinite(change) or round(change) == 0 or abs(change - round(change)) > 0.2:
                 continue
-            edit = _read_as(label, tensor, index, float(round(step)))
+            edit = _read_as(label, tensor, index, float(round(change)))
             value = graph.apply(edit)
             if value is not None and target.matches(value):
                 found.append(edit)
@@ -70,7 +70,7 @@ def misread_sizes(graph: StepGraph, target: WrittenNumbers) -> list[tuple[StepEd
         other_sizes = {float(x.array) for x in graph.tensors.values() if not x.shape}
         for size in (sizes[i] for i in np.flatnonzero(near)):
             kind = ANY_NUMBER if kinds[size] and size in other_sizes else kinds[size]
-            edit = _taken_as(label, tensor, float(size))._replace(cost=(2, 1.5, UNBELIEVED)[kind])
+            edit = _taken_as(label, tensor, float(size))._replace(rarity=(2, 1.5, UNBELIEVED)[kind])
             found.append((edit, kind))
     rare = (edit_bits(SWAPPED), edit_bits(2) + math.log2(max(tried, 1)), edit_bits(SWAPPED) + UNBELIEVED_BITS)
     return [(edit, rare[kind]) for edit, kind in found]

@@ -11,7 +11,7 @@ from headwork.numbers.operations import OPERATIONS, Node
 
 def other_operand_edits(graph: StepGraph) -> Iterator[StepEdit]:
     """Another input or earlier step in place of one, everywhere or at one place; two that change places."""
-    cause, says = "{a}-for-{b}", "{a} stands where {b} belongs"
+    slug, says = "{a}-for-{b}", "{a} stands where {b} belongs"
     for label in graph.leaves:
         right = graph.tensors[label]
         if is_switch(right) and label in graph.case.options:
@@ -27,15 +27,15 @@ def other_operand_edits(graph: StepGraph) -> Iterator[StepEdit]:
                 continue
             names, mistake_id = {"a": tensor, "b": right}, swap_id(other_label, label)
             # a stride is rarely taken for a size
-            cost = 1 if (label in graph.case.options) == (other_label in graph.case.options) else 2
+            rarity = 1 if (label in graph.case.options) == (other_label in graph.case.options) else 2
             if tensor.shape == right.shape:
-                yield StepEdit(cause, says, {label: other_label}, names, cost, mistake_id)
+                yield StepEdit(slug, says, {label: other_label}, names, rarity, mistake_id)
                 for number, place in places if len(places) > 1 else ():
                     part = with_operand(graph.operations[number], place, other_label)
-                    yield StepEdit(cause, says, {number: part}, names, cost, mistake_id)
+                    yield StepEdit(slug, says, {number: part}, names, rarity, mistake_id)
             if tensor.shape[::-1] == right.shape and len(right.shape) == 2:
                 turned = "the transpose of {a} stands where {b} belongs"
-                yield StepEdit(cause, turned, {label: transposed(other_label)}, names, 2, mistake_id)
+                yield StepEdit(slug, turned, {label: transposed(other_label)}, names, 2, mistake_id)
     yield from _time_step_row_edits(graph)
     for label in graph.leaves:
         for inner in (x for x in graph.between if x.shape == graph.tensors[label].shape):

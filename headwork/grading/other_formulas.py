@@ -141,8 +141,8 @@ def _function_edits(graph: StepGraph) -> Iterator[StepEdit]:
         for written, function in _functions_for(names["a"].shape):
             says = " and ".join(written.replace("{0}", f"{{{word}}}") for word in names)
             changes: Changes = {label: _with_parts(function, [label]) for label in labels}
-            says, cost = f"{says} {verb.format(named)}", 3 * len(labels)
-            yield StepEdit("other-formula", says, changes, names, cost, written)
+            says, rarity = f"{says} {verb.format(named)}", 3 * len(labels)
+            yield StepEdit("other-formula", says, changes, names, rarity, written)
 
 
 def _other_functions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:

@@ -18,7 +18,7 @@ from headwork.grading.edits import edits_of
 from headwork.grading.misread_numbers import UNBELIEVED, edit_bits, misread_entries, misread_sizes
 from headwork.grading.operand_edits import is_switch
 from headwork.grading.other_formulas import other_formulas
-from headwork.grading.step_graph import SLID, UNFIT, StepEdit, StepGraph, describe_edit, step_graph
+from headwork.grading.step_graph import SLID_INPUTS, UNFIT, StepEdit, StepGraph, describe_edit, step_graph
 from headwork.grading.two_edits import both_changes, two_edits
 from headwork.grading.wording import Wording
 from headwork.grading.wrong_step import BUT_FOR_A_SLIP, Cause, WrittenNumbers, WrongStep
@@ -26,8 +26,10 @@ from headwork.numbers import HandTensor
 
 # How rare a mistake is, in bits: an authored one; what nobody lists, and a slip, which one wrong number among
 # many mostly is.
-AUTHORED, UNLISTED, SLIP = 3.5, 3.0, 1.0
-UNTHOUGHT = 1.5  # where sizes are counted: formulas that make sense stand in formulas.toml, others are rarer
+KNOWN_BITS, UNLISTED_BITS, LONE_SLIP_BITS = 3.5, 3.0, 1.0
+UNLISTED_COUNT_BITS = (
+    1.5  # where sizes are counted: formulas that make sense stand in formulas.toml, others are rarer
+)
 RARE = 8.0  # formulas that nobody listed are tried beside an edit that is rarer
 PARTLY_BITS = 9.0  # to make a mistake in some rows only
 RERUN_BITS = 3.0  # to work a step out from the inputs, not from the steps before it
@@ -88,11 +90,11 @@ def search(
         matches = next(filter(None, (_formula_matches(graph, target) for graph in graphs)), [])
     own_graphs = graphs[-1:] if case.counts_sizes else []
     misread = [Match(edit, x, bits) for x in own_graphs for edit, bits in misread_sizes(x, target)]
-    matches += [match for match in misread if match.edit.cost < UNBELIEVED]
+    matches += [match for match in misread if match.edit.rarity < UNBELIEVED]
     matches = sorted(matches, key=lambda match: match.bits)
     different, said_better, again = _distinct_matches(case, matches, authored)
-    candidates = [replace(cause, bits=AUTHORED + cause.bits) for cause in authored]
-    rarer = UNTHOUGHT if case.counts_sizes else 0.0
+    candidates = [replace(cause, bits=KNOWN_BITS + cause.bits) for cause in authored]
+    rarer = UNLISTED_COUNT_BITS if case.counts_sizes else 0.0
     candidates += [replace(cause, bits=cause.bits + rarer) for cause in _causes(case, wrong, different)]
     side_causes = [
         replace(cause, doubt="beside", same_as=authored[number].slug)
@@ -101,7 +103,7 @@ def search(
         )
     ]
     side_causes += [replace(cause, doubt="again") for cause in _causes(case, wrong, again)]
-    unlikely = _causes(case, wrong, [match for match in misread if match.edit.cost == UNBELIEVED])
+    unlikely = _causes(case, wrong, [match for match in misread if match.edit.rarity == UNBELIEVED])
     side_causes += [replace(cause, doubt="thin") for cause in unlikely]
     return _likeliest(target, candidates, side_causes, case.counts_sizes)
 
@@ -128,7 +130,7 @@ def _likeliest(
         ties = [cause for cause in distinct.values() if cause.bits <= least + EQUAL][:MAX_TIES]
         chosen = max(chosen, ties, key=len)
     one_of_many = target.wrong_mask.sum() == 1 < target.wrong_mask.size and not counts_sizes
-    evidence_bits = target.information_bits + (SLIP if one_of_many else UNLISTED)
+    evidence_bits = target.information_bits + (LONE_SLIP_BITS if one_of_many else UNLISTED_BITS)
     every = sum(2.0**-x.bits for x in distinct.values()) + 2.0**-evidence_bits + target.slip_probability
     share = sum(2.0**-x.bits for x in chosen) / every
     is_weak = target.wrong_mask.sum() == 1 and target.information_bits < FEW_BITS
@@ -171,9 +173,7 @@ def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
 def _rerun_pairs(case: Case, wrong: WrongStep, target: WrittenNumbers) -> list[Cause]:
     """A known mistake together with another border, stride or padding: the mechanism is run again."""
     graph, causes, count = next(_graphs(case, wrong), None), list[Cause](), 0
-    if graph is None:
-        return []
-    reruns = (edit for edit in edits_of(graph) if edit.options)
+    reruns = [edit for edit in edits_of(graph) if edit.options] if graph else []
     for edit, mistake in product(reruns, applicable(case, [wrong.path])):
         changed = Edit(lambda _, options=edit.options: options)  # type: ignore[misc]
         try:
@@ -182,7 +182,7 @@ def _rerun_pairs(case: Case, wrong: WrongStep, target: WrittenNumbers) -> list[C
         except (*UNFIT, AttributeError):  # one may take away what the other reads
             continue
         count += 1
-        if target.matches(value) and not any(mistake.slug in cause.slug for cause in causes):
+        if graph and target.matches(value) and not any(mistake.slug in cause.slug for cause in causes):
             slug, sentence = describe_edit(edit, graph, Wording(case.mechanism, case.options))
             both = f"{mistake.sentence}; and {sentence}"
             causes.append(Cause(f"{mistake.slug} + {slug}", both, "both together give your numbers"))
@@ -208,20 +208,20 @@ def _edit_matches(
     found, partly = list[StepEdit](), list[tuple[StepEdit, str]]()
     tried: Counter[tuple[str, float]] = Counter()
     right, counted = graph.result.array, graph.case.counts_sizes
-    windows = any(name in graph.case.inputs for name in SLID)  # whose outputs have no diagonal
+    windows = any(name in graph.case.inputs for name in SLID_INPUTS)  # whose outputs have no diagonal
     for edit in edits_of(graph):
         again = edit.mistake_id in made_before or edit_slug(edit) in made_before
-        value = graph.apply(edit) if edit.cost <= most or again else None
-        tried[edit.cause, edit.cost] += value is not None
+        value = graph.apply(edit) if edit.rarity <= most or again else None
+        tried[edit.slug, edit.rarity] += value is not None
         if value is None or (value.shape == right.shape and (value == right).all()):
             continue
-        if target.all_equal and edit.cost > (1.4 if not target.values.any() else 2) and not again:
+        if target.all_equal and edit.rarity > (1.4 if not target.values.any() else 2) and not again:
             continue  # zeros everywhere, or one number, are no work: only a common mistake leads there
         if target.matches(value) or (from_rounded_steps and _within_rounding(graph, edit, value, target)):
             found.append(edit)
         elif counted and target.values.all() and target.matches(np.floor(value)):
-            tried[edit.cause, edit.cost + 1] += 1
-            found.append(edit._replace(says=f"{edit.says}, and rounded down", cost=edit.cost + 1))
+            tried[edit.slug, edit.rarity + 1] += 1
+            found.append(edit._replace(says=f"{edit.says}, and rounded down", rarity=edit.rarity + 1))
         elif (where := target.partial_match(value)) and not (windows and "diagonal" in where):
             partly.append((edit, where))
     # The more edits of a kind there are, the less likely is each of them.
@@ -231,19 +231,19 @@ def _edit_matches(
     axes = {f"axis_{axis}": (graph.path, axis) for axis in range(right.ndim)}
     in_part = []
     for edit, where in partly:
-        rarity = bits[edit.cause, edit.cost] + (slip if BUT_FOR_A_SLIP in where else PARTLY_BITS)
+        rarity = bits[edit.slug, edit.rarity] + (slip if BUT_FOR_A_SLIP in where else PARTLY_BITS)
         edit = edit._replace(says=f"{edit.says} ({where})", placeholders={**edit.placeholders, **axes})
         in_part.append(Match(edit, graph, rarity))
-    return [Match(x, graph, bits[x.cause, x.cost]) for x in found], in_part
+    return [Match(x, graph, bits[x.slug, x.rarity]) for x in found], in_part
 
 
 def _formula_matches(graph: StepGraph, target: WrittenNumbers) -> list[Match]:
     """Formulas that nobody listed: functions of the step's own numbers, and then whatever gives these."""
     if target.all_equal or target.information_bits < FEW_BITS:
         return []
-    found, most_bits = list[Match](), target.information_bits + UNLISTED - edit_bits(1)
+    found, most_bits = list[Match](), target.information_bits + UNLISTED_BITS - edit_bits(1)
     for edit, tried in other_formulas(graph, target.matching, most_bits):
-        bits = edit_bits(edit.cost - 2) + math.log2(tried)
+        bits = edit_bits(edit.rarity - 2) + math.log2(tried)
         value = graph.apply(edit) if not found or bits < found[0].bits + CLOSE else None
         if value is not None and target.matches(value):
             found.append(Match(edit, graph, bits))
@@ -277,9 +277,9 @@ def _pair_matches(graph: StepGraph, target: WrittenNumbers) -> list[Match]:
     """Two common edits at once, at different places; one may be rarer, done to the result."""
     singles, done_to_result = list[StepEdit](), list[StepEdit]()
     for edit in edits_of(graph):
-        group = singles if edit.cost < 2 else done_to_result
-        rarer = edit.cost == 2 and [*edit.changes] == [len(graph.operations) - 1]
-        common = (edit.cost < 2 or rarer) and not edit.options and "taken-as" not in edit.cause
+        group = singles if edit.rarity < 2 else done_to_result
+        rarer = edit.rarity == 2 and [*edit.changes] == [len(graph.operations) - 1]
+        common = (edit.rarity < 2 or rarer) and not edit.options and "taken-as" not in edit.slug
         value = graph.apply(edit) if common else None
         if value is not None and value.shape == graph.result.shape and len(group) < MAX_SINGLES:
             group.append(edit)
@@ -306,7 +306,7 @@ def _in_known_words(graph: StepGraph, edit: StepEdit) -> StepEdit:
     for mistake in applicable(graph.case, [graph.path]) if len(arrays) == len(graphs) else ():
         if _all_same([_authored_value(graph.case, other, mistake.slug) for other in graphs], arrays):
             sentence = mistake.sentence.replace("{", "{{").replace("}", "}}")
-            return edit._replace(says=sentence, placeholders={}, cause=mistake.slug)
+            return edit._replace(says=sentence, placeholders={}, slug=mistake.slug)
     return edit
 
 
@@ -319,7 +319,7 @@ def _distinct_matches(
     if not matches:
         return [], [], []
     graphs = [_with_other_numbers(matches[0].graph, seed) for seed in range(3)]
-    said_better = [[_authored_value(case, graph, cause.slug) for graph in graphs] for cause in authored]
+    authored_values = [[_authored_value(case, graph, cause.slug) for graph in graphs] for cause in authored]
     seen, kept, known_already, again = (
         list[list[Array]](),
         list[Match](),
@@ -331,7 +331,7 @@ def _distinct_matches(
         arrays = [value for value in values if value is not None]
         if len(arrays) < len(graphs):
             kept.append(match)
-        elif better := [n for n, values in enumerate(said_better) if _all_same(values, arrays)]:
+        elif better := [n for n, values in enumerate(authored_values) if _all_same(values, arrays)]:
             known_already.append((match, better[0]))
         elif any(_all_same(before, arrays) for before in seen):
             again.append(match)
@@ -385,7 +385,7 @@ def _authored_value(case: Case, graph: StepGraph, slug: str) -> Array | None:
 
 def edit_slug(edit: StepEdit) -> str:
     """The name of an edit, whatever its operands are."""
-    return edit.cause.replace("{", "").replace("}", "")
+    return edit.slug.replace("{", "").replace("}", "")
 
 
 def _causes(case: Case, wrong: WrongStep, matches: list[Match]) -> list[Cause]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from headwork.grading.sliding_edits import band_edits, sheared_row_edits
 from headwork.grading.step_graph import (
-    SLID,
+    SLID_INPUTS,
     Changes,
     StepEdit,
     StepGraph,
@@ -30,7 +30,7 @@ def operand_slice_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     tensor = graph.tensors[label]
     is_input = label not in graph.earlier
     for cell in np.ndindex(tensor.shape) if is_input and 3 < tensor.array.size <= 16 else ():
-        for entry, cause, word in (
+        for entry, slug, word in (
             (0, "left-out", "left out"),
             (-1, "of-wrong-sign", "read with another sign"),
         ):
@@ -38,7 +38,7 @@ def operand_slice_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
             others[cell] = entry
             part = Node("multiply", (label, constant(label, others)), {})
             says = f"entry [{','.join(map(str, cell))}] of {{it}} is {word}"
-            yield StepEdit(f"entry-of-{{it}}-{cause}", says, {label: part}, {"it": tensor}, 2)
+            yield StepEdit(f"entry-of-{{it}}-{slug}", says, {label: part}, {"it": tensor}, 2)
     products = any(x.node.operation == "matmul" for x in graph.operations)
     yield from _square_edits(graph, label)
     yield from sheared_row_edits(graph, label, label, tensor) if label == "matrix" else ()
@@ -48,21 +48,21 @@ def operand_slice_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
         names = {"it": tensor, "axis": (label, axis)}
         turned = Node("flip", (label,), {"axis": axis})
         says = "the {axis}s of {it} are read from the last to the first"
-        sliding = any(name in graph.case.inputs for name in SLID)
+        sliding = any(name in graph.case.inputs for name in SLID_INPUTS)
         yield StepEdit("{it}-reversed", says, {label: turned}, names, 1 if sliding else 2, "reversed")
-        for shift, cause in ((1, "next-of-{it}"), (-1, "one-before-of-{it}")):
+        for shift, slug in ((1, "next-of-{it}"), (-1, "one-before-of-{it}")):
             key = _along(axis, np.roll(np.arange(size), -shift).tolist())
             says = f"{{it}} is read one {{axis}} too {'late' if shift == 1 else 'early'}"
             shifted = picked(label, key)
-            yield StepEdit(cause, says, {label: shifted}, names, 2, "shifted")
+            yield StepEdit(slug, says, {label: shifted}, names, 2, "shifted")
             shape = [size if axis == place else 1 for place in range(len(tensor.shape))]
             inside = (np.arange(size) != (size - 1 if shift == 1 else 0)).reshape(shape).astype(float)
             shifted = Node("multiply", (shifted, constant(label, inside)), {})
-            yield StepEdit(cause, f"{says}, with 0 at the end", {label: shifted}, names, 2, "shifted")
+            yield StepEdit(slug, f"{says}, with 0 at the end", {label: shifted}, names, 2, "shifted")
             again = picked(label, _along(axis, np.clip(np.arange(size) + shift, 0, size - 1).tolist()))
-            says, cause = f"{says}, the one at the end twice", f"{cause}-clipped"
+            says, slug = f"{says}, the one at the end twice", f"{slug}-clipped"
             if size > 2:  # else one is used for all
-                yield StepEdit(cause, says, {label: again}, names, 2, "shifted")
+                yield StepEdit(slug, says, {label: again}, names, 2, "shifted")
         if len(tensor.shape) == 2 and axis == 0 and tensor.shape[0] != tensor.shape[1]:
             read = Node("transpose", (label,), {"axis1": 0, "axis2": 1})
             read = Node("reshape", (read,), {"shape": tensor.shape})
@@ -81,15 +81,15 @@ def operand_slice_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
             names = {"it": tensor, "axis": (label, axis), "i": str(index)}
             shape = [size if axis == place else 1 for place in range(len(tensor.shape))]
             one = (np.arange(size) == index).astype(float).reshape(shape)
-            for kept, cause, says in (
+            for kept, slug, says in (
                 (1 - one, "part-of-{it}-left-out", "{axis} {i} of {it} is left out"),
                 (one, "part-of-{it}-alone", "only {axis} {i} of {it} is used"),
                 (1 - 2 * one, "part-of-{it}-subtracted", "{axis} {i} of {it} is subtracted"),
             ):
                 ends = {"part-of-{it}-left-out": size - 1, "part-of-{it}-alone": 0}  # a sum cut short
-                cost = 3 if "subtracted" in cause else 1.5 if products and ends.get(cause) == index else 2
+                rarity = 3 if "subtracted" in slug else 1.5 if products and ends.get(slug) == index else 2
                 factor = constant(label, kept)
-                yield StepEdit(cause, says, {label: Node("multiply", (label, factor), {})}, names, cost)
+                yield StepEdit(slug, says, {label: Node("multiply", (label, factor), {})}, names, rarity)
             every = picked(label, _along(axis, [index] * size))
             says = "{axis} {i} of {it} is used for every {axis}"
             yield StepEdit("part-of-{it}-for-all", says, {label: every}, names, 2, f"{axis} {index} for all")
@@ -139,14 +139,14 @@ def position_edits(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[
     if node.operation == "getitem":
         keys = node.options["key"] if isinstance(node.options["key"], tuple) else (node.options["key"],)
         single = node.operands[0].array.size // max(tensor.array.size, 1) > 1 and 1 in tensor.shape
-        cost = 1 if single or any(isinstance(key, int) for key in keys) else 2
+        rarity = 1 if single or any(isinstance(key, int) for key in keys) else 2
         for shift in (-1, 1):
             key = _shifted(node.options["key"], shift)
             if key is not None:
                 says = "{it} is read one position too " + ("early" if shift < 0 else "late") + "{where}"
                 names = {"it": node.operands[0], "where": _place_read(keys[0], shift)}
                 shifted: Changes = {number: picked(0, key)}
-                yield StepEdit("position-shifted", says, shifted, names, cost, "shifted")
+                yield StepEdit("position-shifted", says, shifted, names, rarity, "shifted")
         yield from _half_edits(number, tensor)
     left, names = node.operands[0], {"a": node.operands[0], "b": node.operands[-1]}
     for square in (left, tensor) if node.operation == "matmul" else ():
@@ -159,8 +159,8 @@ def position_edits(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[
         else:
             diagonal = Node("multiply", (same_node(tensor), eye), {})
             says = "only equal positions of {a} and {b} are multiplied, not each with each"
-        cause = "own-row-alone" if square is left else "equal-positions-alone"
-        yield StepEdit(cause, says, {number: diagonal}, names, 2)
+        slug = "own-row-alone" if square is left else "equal-positions-alone"
+        yield StepEdit(slug, says, {number: diagonal}, names, 2)
     if node.operation == "reshape" and heads:
         before, after = node.operands[0].shape, tensor.shape
         if len(after) == len(before) + 1 and after[:-2] == before[:-1]:
@@ -197,10 +197,10 @@ def _half_edits(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     half, names = operand.shape[0] // 2, {"it": operand}
     first = not key.start
     halves = [(slice(None, half), "first"), (slice(half, None), "second")]
-    for (taken, word), cost in zip(halves if first else reversed(halves), (1, 2), strict=True):
+    for (taken, word), rarity in zip(halves if first else reversed(halves), (1, 2), strict=True):
         says = f"the {word} half of {{it}} is taken, not every second one"
         part: Changes = {number: picked(0, taken)}
-        yield StepEdit("half-of-{it}", says, part, names, cost, "halves")
+        yield StepEdit("half-of-{it}", says, part, names, rarity, "halves")
     every: Changes = {number: 0}
     yield StepEdit("all-of-{it}", "all of {it} are taken, not every second one", every, names)
 
@@ -237,14 +237,14 @@ def power_edits(graph: StepGraph) -> Iterator[StepEdit]:
     zeros, names = Node("subtract", (it, it), {}), {"a": graph.tensors[label]}
     top = Node("power", (label, constant(label, float(max(exponents)))), {})
     zero = constant(it, np.reshape([float(x == 0) for x in exponents], result.shape))
-    for cause, says, part in (
+    for slug, says, part in (
         ("exponents-for-powers", "the exponents are given, not the powers", count),
         ("one-power-for-all", "{a} itself stands there for every power", Node("add", (zeros, label), {})),
         ("highest-power-for-all", "every input has the highest power", Node("add", (zeros, top), {})),
         ("power-backwards", "base and exponent change places", Node("power", (count, label), {})),
         ("power-zero-as-zero", "the power of 0 is taken as 0; it is 1", Node("subtract", (it, zero), {})),
     ):
-        yield StepEdit(cause, says, {number: part}, names, 1)
+        yield StepEdit(slug, says, {number: part}, names, 1)
 
 
 def _factors(tensor: HandTensor, label: str) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.grading.step_graph import SLID, Changes, StepEdit, StepGraph, constant, picked
+from headwork.grading.step_graph import SLID_INPUTS, Changes, StepEdit, StepGraph, constant, picked
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
@@ -18,7 +18,7 @@ ALONG_AXES = {
 
 def border_edits(graph: StepGraph, rows: list[dict[str, Any]]) -> Iterator[StepEdit]:
     """What a kernel slides over with another border than was asked for: the mechanism is run again."""
-    name = next((name for name in SLID if name in graph.case.inputs), "")
+    name = next((name for name in SLID_INPUTS if name in graph.case.inputs), "")
     if not name or "padding" not in graph.case.options:
         return
     tensor, padding = graph.tensors[name], graph.case.options["padding"]
@@ -32,8 +32,8 @@ def border_edits(graph: StepGraph, rows: list[dict[str, Any]]) -> Iterator[StepE
             mode, value = ("constant", 1.0) if row["mode"] == "ones" else (row["mode"], 0.0)
             values = {"constant_values": value} if mode == "constant" else {}
             changed = {name: np.pad(array, ends, mode, **values), "padding": 0}
-            cause, cost = f"border-{row['mode']}", row["cost"] + bool(where)
-            yield StepEdit(cause, row["says"] + where, {}, {}, cost, "border", changed)
+            slug, rarity = f"border-{row['mode']}", row["rarity"] + bool(where)
+            yield StepEdit(slug, row["says"] + where, {}, {}, rarity, "border", changed)
     if "kernel" in graph.tensors:
         gaps = graph.tensors["kernel"].array
         for axis in axes:
@@ -66,7 +66,7 @@ def band_edits(graph: StepGraph) -> Iterator[StepEdit]:
     size, length = graph.tensors[taps].shape[-1], graph.result.shape[-1]
     numbers = np.arange(len(graph.result.array))
     starts = numbers * graph.case.options.get("stride", 1) - graph.case.options.get("padding", 0)
-    for cause, says, moved, how in (
+    for slug, says, moved, how in (
         ("kernel-goes-round", "the kernel goes round at the ends; it must be cut off there", starts, "round"),
         ("kernel-repeated", "the kernel is repeated along the whole row; all else is 0", starts, "repeated"),
         (
@@ -93,11 +93,11 @@ def band_edits(graph: StepGraph) -> Iterator[StepEdit]:
             else:
                 columns = places % length if how == "round" else places.clip(0, length - 1)
                 np.add.at(where, (np.arange(size), columns), (columns == places) | (how != "cut"))
-            where = where[::-1] if cause == f"{number}" else where
+            where = where[::-1] if slug == f"{number}" else where
             part = picked(taps, number) if taps == "kernels" else taps
             rows.append(Node("unsqueeze", (Node("matmul", (part, constant(taps, where)), {}),), {"axis": 0}))
         changes: Changes = {len(graph.operations) - 1: Node("cat", tuple(rows), {"axis": 0})}
-        yield StepEdit("kernel-flipped-in-part" if cause.isdigit() else cause, says, changes, {}, 2)
+        yield StepEdit("kernel-flipped-in-part" if slug.isdigit() else slug, says, changes, {}, 2)
 
 
 def kernel_part_edits(graph: StepGraph) -> Iterator[StepEdit]:

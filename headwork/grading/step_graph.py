@@ -16,7 +16,7 @@ from headwork.numbers.graph import OperationEdit, recompute, results_since_label
 from headwork.numbers.operations import Node, compute_unguarded
 
 UNFIT = (ValueError, IndexError, TypeError, InputError, NotApplicable, ZeroDivisionError, OverflowError)
-SLID = ("signal", "image")  # what a kernel slides over
+SLID_INPUTS = ("signal", "image")  # what a kernel slides over
 # What stands instead of an operation, by number, or of an operand, by label.
 Changes = Mapping[int | str, Any]
 
@@ -25,15 +25,15 @@ class StepEdit(NamedTuple):
     """What stands instead of operations (by number) or of operands (by label); ``options`` of the mechanism,
     of whose result the key at -1 is taken.
 
-    ``cause`` and ``says`` name the operands in ``{a}``, ``{b}`` and ``{it}``, which ``placeholders`` holds:
+    ``slug`` and ``says`` name the operands in ``{a}``, ``{b}`` and ``{it}``, which ``placeholders`` holds:
     tensors, or text. Edits with one ``mistake_id`` are one mistake wherever they are made.
     """
 
-    cause: str
+    slug: str
     says: str
     changes: Changes
     placeholders: Mapping[str, Any]
-    cost: float = 1
+    rarity: float = 1
     mistake_id: str = ""
     options: Mapping[str, Any] = {}
 
@@ -109,7 +109,7 @@ class StepGraph:
         return {x.label: n for n, tensor in reversed(operations) for x in tensor.node.operands if x.label}
 
     @cached_property
-    def moved_from(self) -> int:
+    def first_changed_operation(self) -> int:
         """The first operation that has other operands than it was recorded with; else the last."""
         for number, tensor in enumerate(self.operations):
             if any(self.tensors.get(x.label, x) is not x for x in tensor.node.operands if x.label):
@@ -156,7 +156,10 @@ class StepGraph:
                 arrays = dict(arrays)
                 for label in labels:
                     arrays[label] = _worked_out(edit.changes[label], last, self.arrays, {})
-            start = min(self.moved_from, *(uses.get(x, 0) if isinstance(x, str) else x for x in edit.changes))
+            start = min(
+                self.first_changed_operation,
+                *(uses.get(x, 0) if isinstance(x, str) else x for x in edit.changes),
+            )
             new: dict[Node, Array] = {}
             for number in range(start, len(self.operations)):
                 node = self.operations[number].node
@@ -252,15 +255,15 @@ def describe_edit(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[s
         return wording.formula(value, inner) if inner else wording.name(value)
 
     names = {k: word(x, False).strip("()").replace(" ", "-") for k, x in edit.placeholders.items()}
-    cause = edit.cause.format(**names)
+    slug = edit.slug.format(**names)
     sentence = edit.says.format(**{key: word(value, True) for key, value in edit.placeholders.items()})
-    says_enough = bool(set(edit.says) & set(":;") or edit.cause == "other-formula" or edit.options)
+    says_enough = bool(set(edit.says) & set(":;") or edit.slug == "other-formula" or edit.options)
     says_enough = says_enough or any(isinstance(key, str) for key in edit.changes)
-    windows = any(name in graph.tensors for name in SLID) and "matrix" not in graph.tensors
+    windows = any(name in graph.tensors for name in SLID_INPUTS) and "matrix" not in graph.tensors
     edited = None if says_enough or windows else graph.edited(edit)
     if edited is not None:
         wrong, right = wording.formula(edited), wording.formula(graph.result)
         written = not {wrong[:4], right[:4]} & {"the "} and not any(word in wrong for word in UNWRITTEN)
         if written and wrong != right:
             sentence += f": {wrong} where {right} belongs"
-    return cause, sentence
+    return slug, sentence

@@ -16,8 +16,8 @@ def two_edits(edit: StepEdit, added: StepEdit) -> StepEdit:
         return text
 
     names = {**edit.placeholders, **{f"second_{key}": value for key, value in added.placeholders.items()}}
-    cause, says = f"{edit.cause} + {renamed(added.cause)}", f"{edit.says}; and {renamed(added.says)}"
-    return StepEdit(cause, says, {**edit.changes, **added.changes}, names, 4)
+    slug, says = f"{edit.slug} + {renamed(added.slug)}", f"{edit.says}; and {renamed(added.says)}"
+    return StepEdit(slug, says, {**edit.changes, **added.changes}, names, 4)
 
 
 def both_changes(graph: StepGraph, edit: StepEdit, added: StepEdit) -> Changes:

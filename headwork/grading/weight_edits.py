@@ -50,12 +50,12 @@ def _hidden_key_edits(graph: StepGraph, number: int, tensor: HandTensor) -> Iter
     if rows == keys:
         masks.append(("own-token-left-out", "the token itself is left out of the softmax", np.eye(rows), 2))
     for key in range(keys if keys <= MOST_KEYS else 0):
-        says, cost = f"key {key} is left out: it gets no weight", 2 if key in (0, keys - 1) else 3
-        masks.append(("key-left-out", says, np.arange(keys) == np.full((rows, 1), key), cost))
-    for cause, says, mask, cost in masks:
+        says, rarity = f"key {key} is left out: it gets no weight", 2 if key in (0, keys - 1) else 3
+        masks.append(("key-left-out", says, np.arange(keys) == np.full((rows, 1), key), rarity))
+    for slug, says, mask, rarity in masks:
         it: Any = 0 if softmax else same_node(tensor)
         part = Node(
             "masked_fill", (it, constant(it, np.broadcast_to(mask, scores.shape))), {"value": -np.inf}
         )
         node = Node("softmax", (part,), tensor.node.options) if softmax else part
-        yield StepEdit(cause, says, {number: node}, {}, cost)
+        yield StepEdit(slug, says, {number: node}, {}, rarity)

@@ -12,7 +12,7 @@ from headwork.exercises.case import Array, Steps
 from headwork.grading.answers import Entries, mismatches, tolerance
 
 PARTS, GRID = (1, 2, 3, 4, 6, 8, 12), 2e-3  # numbers that are all thirds or quarters say less
-TYPICAL = 5.0  # bits of a slip by one, by the sign; by more it is rarer
+SLIP_BITS = 5.0  # bits of a slip by one, by the sign; by more it is rarer
 
 BUT_FOR_A_SLIP = "but for a slip in"  # of a cause that gives every wrong number except one
 
@@ -210,6 +210,6 @@ class WrittenNumbers:
             return 0.0
         value, meant = float(self.values[cells][0]), float(right[cells][0])
         if value == -meant or any(abs(abs(value - meant) - 10.0**k) < 1e-9 for k in range(-3, 4)):
-            return float(2.0**-TYPICAL)
-        near = float(2.0 ** -(TYPICAL - 2) / (1 + abs(value - meant)) ** 2)
+            return float(2.0**-SLIP_BITS)
+        near = float(2.0 ** -(SLIP_BITS - 2) / (1 + abs(value - meant)) ** 2)
         return near if value == round(value) else 0.0

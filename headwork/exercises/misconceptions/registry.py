@@ -64,7 +64,7 @@ def _read_misconceptions() -> dict[str, Misconception]:
             evidence,
             bits=entry.get("bits", 0.0),
             must_show=entry.get("must_show", True),
-            shared_id=entry.get("mistake_id", ""),
+            shared_id=entry.get("shared_id", ""),
         )
     return misconceptions
 
