@@ -22,6 +22,12 @@ def test_another_first_step_is_noticed() -> None:
     assert refused([{**row, "group": "right"}]) == [row["id"]]
 
 
+@pytest.mark.parametrize("number", ["c-062", "c-130"])
+def test_zeros_are_explained_by_what_a_later_step_shows(number: str) -> None:
+    row = next(row for row in ROWS if row["id"] == number)
+    assert charged_once(graded(row))
+
+
 @pytest.mark.parametrize(
     ("number", "cause"),
     [
@@ -32,6 +38,9 @@ def test_another_first_step_is_noticed() -> None:
         ("d-183", "stride-one-way"),
         ("a-100", "scaled-by-habit"),
         ("a-038", "root-mean-square"),
+        ("g-264", "sine-and-cosine-swapped"),  # which had been read in halves
+        ("h-206", "delta-subtracted + no-scaling"),  # two mistakes, in known words
+        ("h-046", "kernel-flipped + border-constant"),  # one of them another border
     ],
 )
 def test_causes_that_were_missed(number: str, cause: str) -> None:
